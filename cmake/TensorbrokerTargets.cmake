@@ -1,0 +1,58 @@
+# tb_library, tb_executable, tb_test: one target a folder, sources listed, arrows as link lists.
+
+function(tb_compile_options target)
+  target_compile_features(${target} PUBLIC cxx_std_20)
+  set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF)
+  target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wno-missing-field-initializers)
+  if(TENSORBROKER_WERROR)
+    target_compile_options(${target} PRIVATE -Werror)
+  endif()
+  if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
+    target_compile_options(${target} PRIVATE -Wthread-safety)
+  endif()
+endfunction()
+
+# tb_library(storage SOURCES a.cc HEADERS a.h DEPS ipc tensor base PUBLIC lib... PRIVATE lib...)
+# makes the target tensorbroker_storage with the alias tensorbroker::storage. DEPS are folders of this
+# project; they are the arrows of the architecture. HEADERS are installed.
+function(tb_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;HEADERS;DEPS;PUBLIC;PRIVATE" ${ARGN})
+  set(target tensorbroker_${name})
+  add_library(${target} STATIC ${ARG_SOURCES})
+  add_library(tensorbroker::${name} ALIAS ${target})
+  set_target_properties(${target} PROPERTIES EXPORT_NAME ${name} POSITION_INDEPENDENT_CODE ON)
+  target_include_directories(${target} PUBLIC
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  foreach(dep IN LISTS ARG_DEPS)
+    target_link_libraries(${target} PUBLIC tensorbroker_${dep})
+  endforeach()
+  target_link_libraries(${target} PUBLIC ${ARG_PUBLIC} PRIVATE ${ARG_PRIVATE})
+  tb_compile_options(${target})
+  set_property(GLOBAL APPEND PROPERTY TENSORBROKER_LIBRARIES ${target})
+  foreach(header IN LISTS ARG_HEADERS)
+    install(FILES ${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tensorbroker/${name})
+  endforeach()
+endfunction()
+
+# tb_executable(tensorbrokerd SOURCES main.cc DEPS server LIBS lib...)
+function(tb_executable name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;LIBS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  foreach(dep IN LISTS ARG_DEPS)
+    target_link_libraries(${name} PRIVATE tensorbroker_${dep})
+  endforeach()
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
+  target_link_libraries(${name} PRIVATE ${ARG_LIBS})
+  tb_compile_options(${name})
+endfunction()
+
+# tb_test(tensor SOURCES layout_test.cc DEPS tensor LIBS lib... [TIMEOUT s]) makes the gtest binary tensor_test.
+function(tb_test name)
+  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;DEPS;LIBS" ${ARGN})
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 120)
+  endif()
+  tb_executable(${name}_test SOURCES ${ARG_SOURCES} DEPS ${ARG_DEPS} LIBS ${ARG_LIBS} GTest::gtest GTest::gmock GTest::gtest_main)
+  gtest_discover_tests(${name}_test TEST_PREFIX ${name}/ DISCOVERY_TIMEOUT 60
+    PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS ${name})
+endfunction()

@@ -1,0 +1,90 @@
+#include "tensorbroker/base/log.h"
+
+#include <pthread.h>
+
+#include <memory>
+#include <mutex>
+
+#include <spdlog/sinks/ansicolor_sink.h>
+#include <spdlog/spdlog.h>
+
+#include "tensorbroker/base/name.h"
+
+namespace tensorbroker {
+namespace {
+
+spdlog::level::level_enum ToSpdlog(LogLevel level) {
+  switch (level) {
+    case LogLevel::kDebug: return spdlog::level::debug;
+    case LogLevel::kInfo: return spdlog::level::info;
+    case LogLevel::kWarning: return spdlog::level::warn;
+    case LogLevel::kError: return spdlog::level::err;
+    case LogLevel::kOff: return spdlog::level::off;
+  }
+  return spdlog::level::off;
+}
+
+// One line at a time, and none across a fork: a child must not inherit the lock while another thread holds it, so the
+// lock is ours (the sink is spdlog's unlocked one) and is taken around fork(). Leaked: threads may log during exit.
+class LockedLogger {
+ public:
+  static LockedLogger& Get() {
+    static LockedLogger* const logger = new LockedLogger;
+    return *logger;
+  }
+
+  void set_level(LogLevel level) {
+    std::lock_guard lock(mutex_);
+    logger_.set_level(ToSpdlog(level));
+  }
+
+  void Write(LogLevel level, std::string_view line) {
+    std::lock_guard lock(mutex_);
+    logger_.log(ToSpdlog(level), spdlog::string_view_t(line.data(), line.size()));
+  }
+
+ private:
+  LockedLogger() : logger_("tensorbroker", std::make_shared<spdlog::sinks::ansicolor_stderr_sink_st>()) {
+    logger_.set_pattern("%Y-%m-%dT%H:%M:%S.%f%z %^%l%$ %v");
+    logger_.set_level(spdlog::level::warn);
+    pthread_atfork([] { Get().mutex_.lock(); }, [] { Get().mutex_.unlock(); }, [] { Get().mutex_.unlock(); });
+  }
+
+  std::mutex mutex_;
+  spdlog::logger logger_;
+};
+
+bool NeedsQuotes(std::string_view value) {
+  if (value.empty()) return true;
+  for (const char c : value) {
+    if (static_cast<unsigned char>(c) <= ' ' || c == '"' || c == '\\' || c == '=' || c == 0x7F) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+void SetLogLevel(LogLevel level) { LockedLogger::Get().set_level(level); }
+
+StatusOr<LogLevel> ParseLogLevel(std::string_view text) {
+  if (text == "debug") return LogLevel::kDebug;
+  if (text == "info") return LogLevel::kInfo;
+  if (text == "warning") return LogLevel::kWarning;
+  if (text == "error") return LogLevel::kError;
+  if (text == "off") return LogLevel::kOff;
+  return InvalidArgumentError("log level " + QuoteForMessage(text) +
+                              " is none of debug, info, warning, error, off");
+}
+
+void Log(LogLevel level, std::string_view event, std::initializer_list<LogField> fields) {
+  std::string line(event);
+  for (const LogField& field : fields) {
+    line += ' ';
+    line += field.key;
+    line += '=';
+    line += NeedsQuotes(field.value) ? QuoteForMessage(field.value) : field.value;
+  }
+  LockedLogger::Get().Write(level, line);
+}
+
+}  // namespace tensorbroker
