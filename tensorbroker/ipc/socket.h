@@ -1,0 +1,73 @@
+// Unix stream sockets: connect, listen, and send bytes with a descriptor.
+//
+// Paths are the caller's own (command line, environment): messages name them. None of these comes from a
+// peer.
+#ifndef TENSORBROKER_IPC_SOCKET_H_
+#define TENSORBROKER_IPC_SOCKET_H_
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "tensorbroker/base/clock.h"
+#include "tensorbroker/base/status.h"
+#include "tensorbroker/ipc/fd.h"
+
+namespace tensorbroker {
+
+inline constexpr size_t kMaxSocketPathBytes = 107;  // sockaddr_un's 108, less the closing zero
+
+// kInvalidArgument  empty, with a zero byte, or over kMaxSocketPathBytes: the text gives the length and the
+// limit
+Status CheckSocketPath(std::string_view path);
+
+// A connected, blocking, close-on-exec socket. Waits at most `timeout` while the listener's queue is full.
+// kInvalidArgument   the path (CheckSocketPath)
+// kNotFound          nothing at `path`: no broker runs there
+// kPermissionDenied  this uid may not reach or write the socket
+// kUnavailable       a socket that nobody listens on (its broker died), or a queue that stayed full
+StatusOr<Fd> ConnectUnix(const std::string& path, Duration timeout);
+
+struct ListenOptions {
+  mode_t mode = 0600;
+  std::optional<gid_t> group;  // chown to it, so that `mode` 0660 opens the socket to it
+  int backlog = 128;
+};
+
+// A listening, nonblocking, close-on-exec socket at `path`, in a directory that is there already. A socket
+// that nobody answers on is replaced (callers hold the instance's LockFile, so that no other broker does the
+// same at once). kInvalidArgument   the path (CheckSocketPath) kAlreadyExists     a live process listens
+// there (its pid is named), or something that is no socket stands there kNotFound          the directory is
+// missing kPermissionDenied  the directory, or the group, is not ours to use
+StatusOr<Fd> ListenUnix(const std::string& path, const ListenOptions& options);
+
+// A connected pair, close-on-exec. For tests and for children that get one end.
+StatusOr<std::pair<Fd, Fd>> SocketPair();
+
+// Sends a prefix of `bytes` (at least one byte), with `fd` when it is not -1; gives how many went. `flags`
+// are send(2)'s; MSG_NOSIGNAL is always set. kUnavailable        the peer is gone; with MSG_DONTWAIT also a
+// full buffer: see `WouldBlock` kResourceExhausted  too many descriptors in flight
+StatusOr<size_t> SendWithFd(int socket, std::span<const std::byte> bytes, int fd, int flags = 0);
+
+struct Received {
+  size_t bytes = 0;  // 0: the peer closed
+  Fd fd;             // invalid where none came
+};
+
+// Receives up to `buffer.size()` bytes and at most one descriptor (close-on-exec; more than one is refused
+// and all are closed). kUnavailable        the connection broke; with MSG_DONTWAIT also nothing there yet:
+// see `WouldBlock` kInvalidArgument    more than one descriptor kResourceExhausted  a descriptor came and
+// this process could not take it (RLIMIT_NOFILE)
+StatusOr<Received> RecvWithFd(int socket, std::span<std::byte> buffer, int flags = 0);
+
+// True where SendWithFd or RecvWithFd only found a nonblocking socket not ready.
+bool WouldBlock(const Status& status);
+
+}  // namespace tensorbroker
+
+#endif  // TENSORBROKER_IPC_SOCKET_H_
