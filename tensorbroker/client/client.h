@@ -1,0 +1,109 @@
+// The way in: a connection to one broker.
+//
+//   auto client = tensorbroker::Client::Connect();
+//   auto batch = client->Empty({32, 8, 8}, DType::kFloat32);
+//   batch->Publish("train/batch/0");
+//   auto same = other->Open("train/batch/0", {.timeout = 5s});   // another process: no copy
+#ifndef TENSORBROKER_CLIENT_CLIENT_H_
+#define TENSORBROKER_CLIENT_CLIENT_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "tensorbroker/base/status.h"
+#include "tensorbroker/client/options.h"
+#include "tensorbroker/client/storage.h"
+#include "tensorbroker/client/tensor.h"
+#include "tensorbroker/proto/records.h"
+
+namespace tensorbroker {
+
+namespace internal {
+class Session;
+}
+
+class Inspector;
+class Subscription;
+
+// A value: copies share one Session (one a process and broker: connecting twice to the same socket shares it too). When the
+// last Client and the last Tensor are gone, the session is closed. Thread-safe. Works in a forked child, which opens a
+// session of its own at its first call. Every call has a deadline (ConnectOptions::deadline) and, besides the codes it
+// lists, gives kUnavailable (the broker is gone), kDeadlineExceeded (names whom it waited for) and kResourceExhausted.
+class Client {
+ public:
+  // kNotFound / kUnavailable   no broker there: names each socket tried and how to start one
+  // kPermissionDenied          the socket, or the broker, does not admit this uid; or the socket belongs to somebody else
+  // kFailedPrecondition        a broker of another protocol version: names both
+  static StatusOr<Client> Connect(ConnectOptions options = {});
+  // A private broker, started for this process, which ends with it. Children find it by $TENSORBROKER_SOCKET, which this
+  // sets.
+  static StatusOr<Client> Embedded(EmbeddedOptions options = {});
+
+  // ---- creation: a new Storage in shared memory, contiguous, without a name.
+  // The bytes of Empty may hold anything (today zeros).
+  StatusOr<Tensor> Empty(Dims shape, DType dtype = DType::kFloat32, CreateOptions options = {});
+  StatusOr<Tensor> Zeros(Dims shape, DType dtype = DType::kFloat32, CreateOptions options = {});
+  StatusOr<Tensor> Ones(Dims shape, DType dtype = DType::kFloat32, CreateOptions options = {});
+  StatusOr<Tensor> Full(Dims shape, double value, DType dtype = DType::kFloat32, CreateOptions options = {});
+  StatusOr<Tensor> Arange(double start, double end, double step, DType dtype, CreateOptions options = {});
+  StatusOr<Tensor> EmptyLike(const Tensor& tensor, CreateOptions options = {});
+  StatusOr<Tensor> ZerosLike(const Tensor& tensor, CreateOptions options = {});
+  // Untyped bytes.
+  StatusOr<Storage> CreateStorage(int64_t size_bytes, CreateOptions options = {});
+
+  // ---- opening
+  // kNotFound          no such name (and no timeout), or not this uid's
+  // kDeadlineExceeded  it did not appear in time
+  StatusOr<Tensor> Open(std::string_view name, OpenOptions options = {});
+  // kNotFound  no such Storage, deleted, or not this uid's
+  StatusOr<Storage> Attach(StorageId id, OpenOptions options = {});
+  // What Tensor::Export made, here or in another process.
+  // kNotFound  consumed, expired, or of another broker
+  StatusOr<Tensor> Import(std::string_view handle);
+
+  // ---- names
+  Status Unpublish(std::string_view name);
+  Status Rename(std::string_view from, std::string_view to, bool replace = false);
+  // Its names go and it cannot be attached any more; its bytes go with the last hold. Gives the number of holders.
+  StatusOr<int64_t> Delete(StorageId id);
+
+  // Calls `callback` from a thread of the library for each event until the Subscription is destroyed (which waits for a
+  // running callback). A callback must not destroy its own Subscription.
+  StatusOr<Subscription> OnEvent(std::function<void(const Event&)> callback, std::string_view prefix = {});
+
+  // What operators ask.
+  Inspector inspector() const;
+
+  // Sends the releases that wait in this process now, and returns when the broker has them.
+  Status Flush();
+
+  const std::string& socket() const;
+  SessionId session_id() const;
+  // Bytes of all messages sent and received on this process's connections to the broker, the lease's included.
+  int64_t wire_bytes() const;
+
+ private:
+  explicit Client(std::shared_ptr<internal::Session> session) : session_(std::move(session)) {}
+  std::shared_ptr<internal::Session> session_;
+};
+
+// Ends the events when destroyed. Move-only.
+class Subscription {
+ public:
+  Subscription(Subscription&&) noexcept;
+  Subscription& operator=(Subscription&&) noexcept;
+  ~Subscription();
+
+ private:
+  friend class Client;
+  friend class Inspector;
+  class Impl;
+  explicit Subscription(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace tensorbroker
+
+#endif  // TENSORBROKER_CLIENT_CLIENT_H_
