@@ -49,24 +49,24 @@ StatusOr<Fd> ListenUnix(const std::string& path, const ListenOptions& options);
 // A connected pair, close-on-exec. For tests and for children that get one end.
 StatusOr<std::pair<Fd, Fd>> SocketPair();
 
-// Sends a prefix of `bytes` (at least one byte), with `fd` when it is not -1; gives how many went. `flags`
-// are send(2)'s; MSG_NOSIGNAL is always set. kUnavailable        the peer is gone; with MSG_DONTWAIT also a
-// full buffer: see `WouldBlock` kResourceExhausted  too many descriptors in flight
+// Sends a prefix of `bytes` (not empty), with `fd` on its first byte when it is not -1; gives how many bytes
+// went. 0: a nonblocking socket (or MSG_DONTWAIT) has no room now, and `fd` did not go. `flags` are
+// send(2)'s; MSG_NOSIGNAL is always set. kUnavailable        the peer is gone kResourceExhausted  too many
+// descriptors in flight
 StatusOr<size_t> SendWithFd(int socket, std::span<const std::byte> bytes, int fd, int flags = 0);
 
 struct Received {
-  size_t bytes = 0;  // 0: the peer closed
-  Fd fd;             // invalid where none came
+  size_t bytes = 0;
+  bool would_block = false;  // a nonblocking socket (or MSG_DONTWAIT) has nothing now
+  Fd fd;                     // invalid where none came
+
+  bool closed() const { return bytes == 0 && !would_block; }  // the peer closed
 };
 
 // Receives up to `buffer.size()` bytes and at most one descriptor (close-on-exec; more than one is refused
-// and all are closed). kUnavailable        the connection broke; with MSG_DONTWAIT also nothing there yet:
-// see `WouldBlock` kInvalidArgument    more than one descriptor kResourceExhausted  a descriptor came and
-// this process could not take it (RLIMIT_NOFILE)
+// and all are closed). kUnavailable        the connection broke kInvalidArgument    more than one descriptor
+// kResourceExhausted  a descriptor came and this process could not take it (RLIMIT_NOFILE)
 StatusOr<Received> RecvWithFd(int socket, std::span<std::byte> buffer, int flags = 0);
-
-// True where SendWithFd or RecvWithFd only found a nonblocking socket not ready.
-bool WouldBlock(const Status& status);
 
 }  // namespace tensorbroker
 
