@@ -25,8 +25,10 @@ enum class LeaseType : uint16_t {
   kGetSegment = 2,  // id: a Segment; argument: 0 read-only, 1 read-write; answered by kSegment or kError
   // Broker to client.
   kBound = 65,
-  kSegment = 66,  // id; argument: size in bytes; one descriptor comes with the frame's first byte
-  kError = 67,    // argument: status code; payload: the text
+  kSegment =
+      66,       // id; argument: size in bytes; one descriptor comes with the frame's first byte: the nth one
+                // received belongs to the nth kSegment popped
+  kError = 67,  // argument: status code; payload: the text
   // Notices: request 0, no answer.
   kSegmentRetired = 68,  // id
   kFlush = 69,
