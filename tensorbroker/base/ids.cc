@@ -1,11 +1,10 @@
 #include "tensorbroker/base/ids.h"
 
+#include <fmt/format.h>
 #include <sys/random.h>
 
 #include <charconv>
 #include <cstdlib>
-
-#include <fmt/format.h>
 
 namespace tensorbroker {
 namespace {

@@ -1,7 +1,7 @@
 // Ids that are never used twice, and secrets that nobody guesses.
 //
-// An id is {epoch, serial}: the epoch is random, one a broker run, and part of each id for life; so an id of an
-// earlier run never names a thing of this one. Ids are no secrets; a Token is one.
+// An id is {epoch, serial}: the epoch is random, one a broker run, and part of each id for life; so an id of
+// an earlier run never names a thing of this one. Ids are no secrets; a Token is one.
 #ifndef TENSORBROKER_BASE_IDS_H_
 #define TENSORBROKER_BASE_IDS_H_
 

@@ -1,12 +1,11 @@
 #include "tensorbroker/base/log.h"
 
 #include <pthread.h>
+#include <spdlog/sinks/ansicolor_sink.h>
+#include <spdlog/spdlog.h>
 
 #include <memory>
 #include <mutex>
-
-#include <spdlog/sinks/ansicolor_sink.h>
-#include <spdlog/spdlog.h>
 
 #include "tensorbroker/base/name.h"
 
@@ -15,17 +14,23 @@ namespace {
 
 spdlog::level::level_enum ToSpdlog(LogLevel level) {
   switch (level) {
-    case LogLevel::kDebug: return spdlog::level::debug;
-    case LogLevel::kInfo: return spdlog::level::info;
-    case LogLevel::kWarning: return spdlog::level::warn;
-    case LogLevel::kError: return spdlog::level::err;
-    case LogLevel::kOff: return spdlog::level::off;
+    case LogLevel::kDebug:
+      return spdlog::level::debug;
+    case LogLevel::kInfo:
+      return spdlog::level::info;
+    case LogLevel::kWarning:
+      return spdlog::level::warn;
+    case LogLevel::kError:
+      return spdlog::level::err;
+    case LogLevel::kOff:
+      return spdlog::level::off;
   }
   return spdlog::level::off;
 }
 
-// One line at a time, and none across a fork: a child must not inherit the lock while another thread holds it, so the
-// lock is ours (the sink is spdlog's unlocked one) and is taken around fork(). Leaked: threads may log during exit.
+// One line at a time, and none across a fork: a child must not inherit the lock while another thread holds
+// it, so the lock is ours (the sink is spdlog's unlocked one) and is taken around fork(). Leaked: threads may
+// log during exit.
 class LockedLogger {
  public:
   static LockedLogger& Get() {

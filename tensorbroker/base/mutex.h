@@ -1,4 +1,5 @@
-// std::mutex and its guard with Clang's thread-safety attributes (absl::Mutex gives false reports under TSan).
+// std::mutex and its guard with Clang's thread-safety attributes (absl::Mutex gives false reports under
+// TSan).
 #ifndef TENSORBROKER_BASE_MUTEX_H_
 #define TENSORBROKER_BASE_MUTEX_H_
 

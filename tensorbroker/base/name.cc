@@ -1,13 +1,14 @@
 #include "tensorbroker/base/name.h"
 
-#include <cstdint>
-
 #include <fmt/format.h>
+
+#include <cstdint>
 
 namespace tensorbroker {
 namespace {
 
-// The length of the UTF-8 character at the start of `text` (RFC 3629: no overlong forms, no surrogates), 0 if none.
+// The length of the UTF-8 character at the start of `text` (RFC 3629: no overlong forms, no surrogates), 0 if
+// none.
 size_t Utf8Length(std::string_view text) {
   const auto byte = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
   const auto continues = [&](size_t i) { return i < text.size() && (byte(i) & 0xC0) == 0x80; };
@@ -67,7 +68,8 @@ Status CheckName(std::string_view name) {
   for (size_t at = 0; at < name.size();) {
     const size_t length = Utf8Length(name.substr(at));
     if (length == 0) return refuse(fmt::format("is not UTF-8 at byte {}", at));
-    if (IsControl(name.substr(at, length))) return refuse(fmt::format("has a control character at byte {}", at));
+    if (IsControl(name.substr(at, length)))
+      return refuse(fmt::format("has a control character at byte {}", at));
     at += length;
   }
   for (size_t begin = 0; begin <= name.size();) {

@@ -12,12 +12,13 @@ namespace tensorbroker {
 
 inline constexpr size_t kMaxNameBytes = 255;
 
-// A good name is UTF-8 of 1 to kMaxNameBytes bytes, without control characters, in parts joined by single '/'; no
-// part is empty, "." or "..".
-// kInvalidArgument  the rule that `name` breaks; the text shows the name with control characters escaped
+// A good name is UTF-8 of 1 to kMaxNameBytes bytes, without control characters, in parts joined by single
+// '/'; no part is empty, "." or "..". kInvalidArgument  the rule that `name` breaks; the text shows the name
+// with control characters escaped
 Status CheckName(std::string_view name);
 
-// `text` for a message or a log line: control characters, quotes and broken UTF-8 as \xNN, cut after 80 bytes.
+// `text` for a message or a log line: control characters, quotes and broken UTF-8 as \xNN, cut after 80
+// bytes.
 std::string QuoteForMessage(std::string_view text);
 
 }  // namespace tensorbroker

@@ -1,8 +1,8 @@
 // Status and StatusOr, named once for the whole project.
 //
-// A Status is absl::Status; its code values equal gRPC's, so the edge of the wire is a cast. The factories take
-// std::string_view because Debian builds Abseil for C++14, where absl::string_view is another type.
-// A message says: the call, the subject, the cause, and what to do; at most kMaxMessageBytes.
+// A Status is absl::Status; its code values equal gRPC's, so the edge of the wire is a cast. The factories
+// take std::string_view because Debian builds Abseil for C++14, where absl::string_view is another type. A
+// message says: the call, the subject, the cause, and what to do; at most kMaxMessageBytes.
 #ifndef TENSORBROKER_BASE_STATUS_H_
 #define TENSORBROKER_BASE_STATUS_H_
 
@@ -69,11 +69,11 @@ inline std::string CodeName(StatusCode code) { return absl::StatusCodeToString(c
 #define TB_CONCAT(a, b) TB_CONCAT_INNER(a, b)
 
 // Returns from the caller with the Status that `expression` gives, unless it is OK.
-#define TB_RETURN_IF_ERROR(expression)                                  \
-  do {                                                                  \
-    if (::absl::Status tb_status_ = (expression); !tb_status_.ok()) {   \
-      return tb_status_;                                                \
-    }                                                                   \
+#define TB_RETURN_IF_ERROR(expression)                                \
+  do {                                                                \
+    if (::absl::Status tb_status_ = (expression); !tb_status_.ok()) { \
+      return tb_status_;                                              \
+    }                                                                 \
   } while (false)
 
 // `TB_ASSIGN_OR_RETURN(auto x, F());` where F returns a StatusOr.

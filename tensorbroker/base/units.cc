@@ -1,13 +1,13 @@
 #include "tensorbroker/base/units.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cctype>
 #include <cmath>
 #include <cstdlib>
 #include <limits>
-
-#include <fmt/format.h>
 
 #include "tensorbroker/base/name.h"
 
@@ -123,7 +123,8 @@ StatusOr<Duration> ParseDuration(std::string_view text) {
     return InvalidArgumentError(QuoteForMessage(text) + " is not a time: write 250ms, 5s, 10min or forever");
   }
   const double ns = quantity.number * factor;
-  if (ns > kMaxExact) return InvalidArgumentError(QuoteForMessage(text) + " is over 292 years; write forever");
+  if (ns > kMaxExact)
+    return InvalidArgumentError(QuoteForMessage(text) + " is over 292 years; write forever");
   return Duration(static_cast<int64_t>(ns));
 }
 

@@ -27,18 +27,19 @@ class Session;
 class Inspector;
 class Subscription;
 
-// A value: copies share one Session (one a process and broker: connecting twice to the same socket shares it too). When the
-// last Client and the last Tensor are gone, the session is closed. Thread-safe. Works in a forked child, which opens a
-// session of its own at its first call. Every call has a deadline (ConnectOptions::deadline) and, besides the codes it
-// lists, gives kUnavailable (the broker is gone), kDeadlineExceeded (names whom it waited for) and kResourceExhausted.
+// A value: copies share one Session (one a process and broker: connecting twice to the same socket shares it
+// too). When the last Client and the last Tensor are gone, the session is closed. Thread-safe. Works in a
+// forked child, which opens a session of its own at its first call. Every call has a deadline
+// (ConnectOptions::deadline) and, besides the codes it lists, gives kUnavailable (the broker is gone),
+// kDeadlineExceeded (names whom it waited for) and kResourceExhausted.
 class Client {
  public:
   // kNotFound / kUnavailable   no broker there: names each socket tried and how to start one
-  // kPermissionDenied          the socket, or the broker, does not admit this uid; or the socket belongs to somebody else
-  // kFailedPrecondition        a broker of another protocol version: names both
+  // kPermissionDenied          the socket, or the broker, does not admit this uid; or the socket belongs to
+  // somebody else kFailedPrecondition        a broker of another protocol version: names both
   static StatusOr<Client> Connect(ConnectOptions options = {});
-  // A private broker, started for this process, which ends with it. Children find it by $TENSORBROKER_SOCKET, which this
-  // sets.
+  // A private broker, started for this process, which ends with it. Children find it by $TENSORBROKER_SOCKET,
+  // which this sets.
   static StatusOr<Client> Embedded(EmbeddedOptions options = {});
 
   // ---- creation: a new Storage in shared memory, contiguous, without a name.
@@ -66,11 +67,12 @@ class Client {
   // ---- names
   Status Unpublish(std::string_view name);
   Status Rename(std::string_view from, std::string_view to, bool replace = false);
-  // Its names go and it cannot be attached any more; its bytes go with the last hold. Gives the number of holders.
+  // Its names go and it cannot be attached any more; its bytes go with the last hold. Gives the number of
+  // holders.
   StatusOr<int64_t> Delete(StorageId id);
 
-  // Calls `callback` from a thread of the library for each event until the Subscription is destroyed (which waits for a
-  // running callback). A callback must not destroy its own Subscription.
+  // Calls `callback` from a thread of the library for each event until the Subscription is destroyed (which
+  // waits for a running callback). A callback must not destroy its own Subscription.
   StatusOr<Subscription> OnEvent(std::function<void(const Event&)> callback, std::string_view prefix = {});
 
   // What operators ask.
@@ -81,7 +83,8 @@ class Client {
 
   const std::string& socket() const;
   SessionId session_id() const;
-  // Bytes of all messages sent and received on this process's connections to the broker, the lease's included.
+  // Bytes of all messages sent and received on this process's connections to the broker, the lease's
+  // included.
   int64_t wire_bytes() const;
 
  private:

@@ -12,8 +12,9 @@
 namespace tensorbroker {
 
 struct ConnectOptions {
-  // The broker's socket. Empty: $TENSORBROKER_SOCKET, else the first of $XDG_RUNTIME_DIR/tensorbroker/broker.sock,
-  // /run/tensorbroker/broker.sock and /tmp/tensorbroker-<uid>/broker.sock on which a broker answers.
+  // The broker's socket. Empty: $TENSORBROKER_SOCKET, else the first of
+  // $XDG_RUNTIME_DIR/tensorbroker/broker.sock, /run/tensorbroker/broker.sock and
+  // /tmp/tensorbroker-<uid>/broker.sock on which a broker answers.
   std::string socket;
   // What operators see beside the pid; empty: the program's name. At most 64 bytes.
   std::string label;
@@ -26,7 +27,8 @@ struct EmbeddedOptions {
   int64_t capacity_bytes = 0;
   // "memfd" (nothing is left behind, a small /dev/shm does not bind it), "shm" or "hugetlbfs".
   std::string memory = "memfd";
-  // The tensorbrokerd to start. Empty: $TENSORBROKER_DAEMON, else beside this program, beside this library, in $PATH.
+  // The tensorbrokerd to start. Empty: $TENSORBROKER_DAEMON, else beside this program, beside this library,
+  // in $PATH.
   std::string daemon;
   std::string label;
   // More arguments for it, as on its command line.
@@ -54,7 +56,8 @@ enum class NameLifetime : uint8_t {
 };
 
 struct PublishOptions {
-  // Also over a name whose publisher lives. (One's own name, and a dead publisher's, may be replaced without.)
+  // Also over a name whose publisher lives. (One's own name, and a dead publisher's, may be replaced
+  // without.)
   bool replace = false;
   NameLifetime lifetime = NameLifetime::kPersistent;
   Duration ttl{0};  // 0: none

@@ -18,9 +18,9 @@ class HeldStorage;
 
 class WeakStorage;
 
-// A value: copies are handles on the same Storage, and share this process's one hold on it; the last handle or Tensor
-// gone gives the hold back (it makes no call and never blocks). May outlive the Client. Thread-safe as a shared_ptr is:
-// distinct copies may be used from distinct threads.
+// A value: copies are handles on the same Storage, and share this process's one hold on it; the last handle
+// or Tensor gone gives the hold back (it makes no call and never blocks). May outlive the Client. Thread-safe
+// as a shared_ptr is: distinct copies may be used from distinct threads.
 class Storage {
  public:
   Storage() = default;  // no Storage: id() is none, bytes() is empty
@@ -38,8 +38,8 @@ class Storage {
   Status Map() const;
   bool mapped() const;
 
-  // The mapped bytes, nbytes() long; valid while a handle or Tensor of this Storage lives. Empty where not mapped.
-  // 64-byte aligned. Other processes may write them at any time.
+  // The mapped bytes, nbytes() long; valid while a handle or Tensor of this Storage lives. Empty where not
+  // mapped. 64-byte aligned. Other processes may write them at any time.
   std::span<const std::byte> bytes() const;
   // Empty where not writable().
   std::span<std::byte> mutable_bytes() const;

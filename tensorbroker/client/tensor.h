@@ -13,9 +13,9 @@
 
 namespace tensorbroker {
 
-// A value: copy, move and drop it freely; it may outlive the Client. Views share the Storage, never copy bytes, and make
-// no call to the broker. Names and rules are torch's. Distinct Tensors may be used from distinct threads; whoever writes
-// bytes that others read must order that with them.
+// A value: copy, move and drop it freely; it may outlive the Client. Views share the Storage, never copy
+// bytes, and make no call to the broker. Names and rules are torch's. Distinct Tensors may be used from
+// distinct threads; whoever writes bytes that others read must order that with them.
 class Tensor {
  public:
   Tensor() = default;  // undefined: no Storage; shape (0)
@@ -42,7 +42,8 @@ class Tensor {
   T* data() const;
 
   // ---- views: a new header, O(1), no byte touched. kInvalidArgument or kOutOfRange with torch's reason.
-  StatusOr<Tensor> View(Dims shape) const;     // one -1 is inferred; kFailedPrecondition: strides do not allow it
+  StatusOr<Tensor> View(
+      Dims shape) const;  // one -1 is inferred; kFailedPrecondition: strides do not allow it
   StatusOr<Tensor> View(DType dtype) const;
   StatusOr<Tensor> T() const;
   StatusOr<Tensor> Transpose(int64_t dim0, int64_t dim1) const;
@@ -79,7 +80,8 @@ class Tensor {
   // From this instant others can open it by `name`. One call.
   // kAlreadyExists  a live session has that name: its pid and age are named
   Status Publish(std::string_view name, PublishOptions options = {}) const;
-  // An opaque handle for another process (Client::Import) that keeps the bytes alive on the way, past this process's end.
+  // An opaque handle for another process (Client::Import) that keeps the bytes alive on the way, past this
+  // process's end.
   StatusOr<std::string> Export() const;
 
   // Maps the bytes if they are not yet.

@@ -1,11 +1,13 @@
-// What operators and watchers see, as plain values. broker.proto and types.proto document each field; these are the same
-// fields in C++ types, so that neither the server's rules nor a client's user touches generated code.
+// What operators and watchers see, as plain values. broker.proto and types.proto document each field; these
+// are the same fields in C++ types, so that neither the server's rules nor a client's user touches generated
+// code.
 #ifndef TENSORBROKER_PROTO_RECORDS_H_
 #define TENSORBROKER_PROTO_RECORDS_H_
 
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tensorbroker/base/ids.h"
@@ -163,7 +165,7 @@ struct BrokerInfo {
   std::vector<std::string> warnings;
 };
 
-// "created", "published", ...; "HELD" is "held": what tensorctl prints and --json holds.
+// "created", "session-ended", "in-flight": what tensorctl prints, and --json holds.
 std::string_view Name(EventKind kind);
 std::string_view Name(StorageState state);
 

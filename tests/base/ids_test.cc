@@ -14,9 +14,10 @@ TEST(Ids, TextFormReadsBack) {
 }
 
 TEST(Ids, EveryOtherTextIsRefusedAndLeavesTheIdAlone) {
-  for (const char* text : {"", "-", "12", "9f3a61c204d7be15", "9f3a61c204d7be15-", "9f3a61c204d7be15-x",
-                           "9f3a61c204d7be15-1 ", "gf3a61c204d7be15-1", "9f3a61c204d7be15--1",
-                           "9f3a61c204d7be15-18446744073709551616", "0x3a61c204d7be15-1", " f3a61c204d7be15-1"}) {
+  for (const char* text :
+       {"", "-", "12", "9f3a61c204d7be15", "9f3a61c204d7be15-", "9f3a61c204d7be15-x", "9f3a61c204d7be15-1 ",
+        "gf3a61c204d7be15-1", "9f3a61c204d7be15--1", "9f3a61c204d7be15-18446744073709551616",
+        "0x3a61c204d7be15-1", " f3a61c204d7be15-1"}) {
     StorageId id{7, 8};
     EXPECT_EQ(ParseId(text, &id).code(), StatusCode::kInvalidArgument) << text;
     EXPECT_EQ(id, (StorageId{7, 8})) << text;

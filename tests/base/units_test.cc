@@ -1,8 +1,8 @@
 #include "tensorbroker/base/units.h"
 
-#include <limits>
-
 #include <gtest/gtest.h>
+
+#include <limits>
 
 namespace tensorbroker {
 namespace {
@@ -25,7 +25,8 @@ TEST(Units, BytesReadBack) {
   EXPECT_EQ(*ParseBytes("64k"), 65536);
   EXPECT_EQ(*ParseBytes("1.5 GiB"), 1610612736);
   EXPECT_EQ(*ParseBytes("2GB"), 2000000000);
-  for (const char* bad : {"", "x", "-1", "1 XB", "1e400", "nan", "9223372036854775808", "99999999999 TiB", "0x10 q"}) {
+  for (const char* bad :
+       {"", "x", "-1", "1 XB", "1e400", "nan", "9223372036854775808", "99999999999 TiB", "0x10 q"}) {
     EXPECT_EQ(ParseBytes(bad).status().code(), StatusCode::kInvalidArgument) << bad;
   }
 }
