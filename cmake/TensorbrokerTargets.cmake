@@ -14,11 +14,11 @@ endfunction()
 
 # tb_library(storage SOURCES a.cc HEADERS a.h DEPS ipc tensor base PUBLIC lib... PRIVATE lib...)
 # makes the target tensorbroker_storage with the alias tensorbroker::storage. DEPS are folders of this
-# project; they are the arrows of the architecture. HEADERS are installed.
+# project; they are the arrows of the architecture. TensorbrokerInstall.cmake chooses which headers are installed.
 function(tb_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;HEADERS;DEPS;PUBLIC;PRIVATE" ${ARGN})
   set(target tensorbroker_${name})
-  add_library(${target} STATIC ${ARG_SOURCES})
+  add_library(${target} STATIC ${ARG_SOURCES} ${ARG_HEADERS})
   add_library(tensorbroker::${name} ALIAS ${target})
   set_target_properties(${target} PROPERTIES EXPORT_NAME ${name} POSITION_INDEPENDENT_CODE ON)
   target_include_directories(${target} PUBLIC
@@ -29,9 +29,6 @@ function(tb_library name)
   target_link_libraries(${target} PUBLIC ${ARG_PUBLIC} PRIVATE ${ARG_PRIVATE})
   tb_compile_options(${target})
   set_property(GLOBAL APPEND PROPERTY TENSORBROKER_LIBRARIES ${target})
-  foreach(header IN LISTS ARG_HEADERS)
-    install(FILES ${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tensorbroker/${name})
-  endforeach()
 endfunction()
 
 # tb_executable(tensorbrokerd SOURCES main.cc DEPS server LIBS lib...)
