@@ -44,6 +44,24 @@ Status CheckShape(const Dims& shape, DType dtype) {
   return OkStatus();
 }
 
+// Bytes from the first element back to the lowest one and on past the highest one; false on overflow.
+bool Reach(const HeaderFields& fields, ByteRange& range) {
+  range = {fields.offset_bytes, fields.offset_bytes};
+  bool overflow = false;
+  for (const int64_t size : fields.shape) {
+    if (size == 0) return true;
+  }
+  const int64_t item = ItemSize(fields.dtype);
+  for (size_t i = 0; i < fields.shape.size(); ++i) {
+    int64_t reach = 0;
+    overflow |= __builtin_mul_overflow(fields.shape[i] - 1, fields.strides[i], &reach);
+    overflow |= __builtin_mul_overflow(reach, item, &reach);
+    int64_t& end = reach < 0 ? range.begin : range.end;
+    overflow |= __builtin_add_overflow(end, reach, &end);
+  }
+  return !(overflow | __builtin_add_overflow(range.end, item, &range.end));
+}
+
 }  // namespace
 
 StatusOr<Header> Header::Make(HeaderFields fields) {
@@ -66,6 +84,17 @@ StatusOr<Header> Header::Make(HeaderFields fields) {
   if (fields.requires_grad && !IsFloating(fields.dtype) && !IsComplex(fields.dtype)) {
     return InvalidArgumentError(fmt::format(
         "requires_grad on {}: only floating and complex dtypes can require gradients", Name(fields.dtype)));
+  }
+  ByteRange range;
+  if (!Reach(fields, range)) {
+    return OutOfRangeError(fmt::format("shape {} with strides {} at byte {} reaches past byte 2^63 - 1",
+                                       ToString(fields.shape), ToString(fields.strides),
+                                       fields.offset_bytes));
+  }
+  if (range.begin < 0) {
+    return OutOfRangeError(
+        fmt::format("shape {} with strides {} at byte {} reaches to byte {}, before the Storage's first",
+                    ToString(fields.shape), ToString(fields.strides), fields.offset_bytes, range.begin));
   }
   return Header(std::move(fields));
 }
@@ -110,31 +139,14 @@ bool Header::is_contiguous() const {
   return contiguous;
 }
 
-StatusOr<ByteRange> ByteExtent(const Header& header) {
-  int64_t low = header.offset_bytes();
-  int64_t high = low;
-  if (header.numel() == 0) return ByteRange{low, high};
-  bool overflow = false;
-  for (int i = 0; i < header.rank(); ++i) {
-    int64_t reach = 0;
-    overflow |= __builtin_mul_overflow(header.size(i) - 1, header.stride(i), &reach);
-    overflow |= __builtin_mul_overflow(reach, header.itemsize(), &reach);
-    int64_t& end = reach < 0 ? low : high;
-    overflow |= __builtin_add_overflow(end, reach, &end);
-  }
-  overflow |= __builtin_add_overflow(high, header.itemsize(), &high);
-  if (overflow) {
-    return OutOfRangeError(fmt::format("{} reaches past byte 2^63 - 1", ToString(header)));
-  }
-  if (low < 0) {
-    return OutOfRangeError(
-        fmt::format("{} reaches to byte {}, before the Storage's first one", ToString(header), low));
-  }
-  return ByteRange{low, high};
+ByteRange ByteExtent(const Header& header) {
+  ByteRange range;
+  Reach(header.fields(), range);
+  return range;
 }
 
 Status CheckFits(const Header& header, int64_t storage_nbytes) {
-  TB_ASSIGN_OR_RETURN(const ByteRange range, ByteExtent(header));
+  const ByteRange range = ByteExtent(header);
   if (range.end > storage_nbytes) {
     return OutOfRangeError(fmt::format("{} reaches bytes {} to {}, but the Storage has {} bytes",
                                        ToString(header), range.begin, range.end, storage_nbytes));

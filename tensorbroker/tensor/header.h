@@ -36,7 +36,8 @@ class Header {
   // kInvalidArgument  rank of shape is not that of strides, rank over kMaxRank, a negative size, an offset
   // that is no
   //                   multiple of the dtype's alignment, requires_grad on a bool or integer dtype
-  // kOutOfRange       a negative offset, or more bytes than int64_t counts
+  // kOutOfRange       more bytes than int64_t counts, or an element before byte 0 or past 2^63 - 1: in no
+  // Storage
   static StatusOr<Header> Make(HeaderFields fields);
 
   // Row-major strides for `shape`. Codes as Make.
@@ -89,8 +90,7 @@ struct ByteRange {
 };
 
 // The least range that holds every element; {offset, offset} where there are none.
-// kOutOfRange  an element lies before byte 0 or past 2^63 - 1
-StatusOr<ByteRange> ByteExtent(const Header& header);
+ByteRange ByteExtent(const Header& header);
 
 // OK where every element lies in a Storage of `storage_nbytes` (>= 0) bytes. The one place where bounds are
 // judged, for headers from peers too: no arithmetic overflows. A header without elements fits where its
