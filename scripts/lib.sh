@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # What the scripts share; sourced after `cd` to the root of the tree. Bash 5, Debian 12.
 set -euo pipefail
 export LC_ALL=C.UTF-8

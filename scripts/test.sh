@@ -123,24 +123,26 @@ stage_release() {
   configure release && build release && run_tests release
 }
 
+# One fuzz target for a while, from its seeds and what earlier runs found.
+fuzz_one() {
+  local name=${1##*/}
+  local corpus=("build/fuzz/corpus/$name") seeds=tests/fuzz/corpus/${name%_fuzz}
+  mkdir -p "${corpus[0]}"
+  if [[ -d $seeds ]]; then corpus+=("$seeds"); fi
+  if "$1" -max_total_time="$fuzz_seconds" -timeout=10 -rss_limit_mb=2048 -max_len=65536 -print_final_stats=1 \
+    -artifact_prefix="build/fuzz/$name-" "${corpus[@]}" > "build/log/$name.log" 2>&1 < /dev/null; then
+    echo "$name: $(sed -n 's/^stat::number_of_executed_units: *//p' "build/log/$name.log") inputs, nothing found"
+  else
+    tail -n 40 "build/log/$name.log"
+    echo "$name: failed; the input is build/fuzz/$name-*"
+    return 1
+  fi
+}
+
 stage_clang() {
   configure fuzz && build fuzz || return 1
   local targets=(build/fuzz/bin/*_fuzz) target
   [[ -x ${targets[0]} ]] || { echo "no fuzz target was built"; return 1; }
-  fuzz_one() {
-    local name=${1##*/}
-    local corpus=build/fuzz/corpus/$name seeds=tests/fuzz/corpus/${name%_fuzz}
-    mkdir -p "$corpus"
-    [[ -d $seeds ]] || seeds=
-    if "$1" -max_total_time="$fuzz_seconds" -timeout=10 -rss_limit_mb=2048 -max_len=65536 -print_final_stats=1 \
-      -artifact_prefix="build/fuzz/$name-" "$corpus" $seeds > "build/log/$name.log" 2>&1 < /dev/null; then
-      echo "$name: $(sed -n 's/^stat::number_of_executed_units: *//p' "build/log/$name.log") inputs, nothing found"
-    else
-      tail -n 40 "build/log/$name.log"
-      echo "$name: failed; the input is build/fuzz/$name-*"
-      return 1
-    fi
-  }
   export -f fuzz_one
   export fuzz_seconds
   printf '%s\0' "${targets[@]}" | xargs -0 -n 1 -P "$JOBS" bash -c 'fuzz_one "$0"' && check_leftovers
@@ -155,9 +157,9 @@ find_tsan_launcher() {
   local probe=build/log/tsan-probe
   mkdir -p build/log
   echo 'int main() {}' | g++ -fsanitize=thread -x c++ - -o "$probe" || return 1
-  local way try
+  local way
   for way in "" "setarch $(uname -m) -R"; do
-    for try in 1 2 3 4 5 6 7 8; do
+    for _ in 1 2 3 4 5 6 7 8; do
       $way "$probe" > "$probe.log" 2>&1 || continue 2
     done
     read -ra under <<< "$way"
@@ -194,4 +196,4 @@ for stage in "${stages[@]}"; do
   took+=("$stage $((SECONDS - start)) s")
   echo "-- $stage: $((SECONDS - start)) s"
 done
-say "== all passed in $((SECONDS - begin)) s: $(IFS=,; echo "${took[*]}" | sed 's/,/, /g')"
+say "== all passed in $((SECONDS - begin)) s: $(printf '%s, ' "${took[@]}" | sed 's/, $//')"
