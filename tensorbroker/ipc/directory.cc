@@ -56,31 +56,42 @@ StatusOr<Fd> OpenPrivateDirectory(const std::string& path, mode_t mode, Create c
 
 StatusOr<LockFile> LockFile::Acquire(const Fd& directory, const std::string& name) {
   const std::string subject = fmt::format("take the lock {}", name);
-  Fd fd(openat(directory.get(), name.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
-  if (!fd.valid()) return ErrnoStatus(errno, subject);
-  struct stat info {};
-  if (fstat(fd.get(), &info) < 0) return ErrnoStatus(errno, subject);
-  if (info.st_uid != geteuid() || !S_ISREG(info.st_mode)) {
-    return PermissionDeniedError(
-        fmt::format("{}: a file of uid {} stands there: remove it", subject, info.st_uid));
+  while (true) {
+    Fd fd(openat(directory.get(), name.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
+    if (!fd.valid()) return ErrnoStatus(errno, subject);
+    struct stat info {};
+    if (fstat(fd.get(), &info) < 0) return ErrnoStatus(errno, subject);
+    if (info.st_uid != geteuid() || !S_ISREG(info.st_mode)) {
+      return PermissionDeniedError(
+          fmt::format("{}: a file of uid {} stands there: remove it", subject, info.st_uid));
+    }
+    if (fchmod(fd.get(), 0600) < 0) return ErrnoStatus(errno, subject);
+    int result;
+    do {
+      result = flock(fd.get(), LOCK_EX | LOCK_NB);
+    } while (result < 0 && errno == EINTR);
+    if (result < 0) {
+      if (errno != EWOULDBLOCK) return ErrnoStatus(errno, subject);
+      char text[32] = "";
+      const ssize_t size = pread(fd.get(), text, sizeof(text), 0);
+      pid_t pid = 0;
+      if (size > 0) std::from_chars(text, text + size, pid);
+      return AlreadyExistsError(pid > 0 ? fmt::format("already running, pid {}", pid) : "already running");
+    }
+    // Its last holder may have removed the file since we opened it: then this lock guards a name that others
+    // make anew.
+    struct stat named {};
+    if (fstatat(directory.get(), name.c_str(), &named, AT_SYMLINK_NOFOLLOW) < 0) {
+      if (errno == ENOENT) continue;
+      return ErrnoStatus(errno, subject);
+    }
+    if (named.st_dev != info.st_dev || named.st_ino != info.st_ino) continue;
+    // For people only: hugetlbfs has no write(2), and the lock holds without it.
+    const std::string pid = fmt::format("{}\n", getpid());
+    (void)!ftruncate(fd.get(), 0);
+    (void)!pwrite(fd.get(), pid.data(), pid.size(), 0);
+    return LockFile(std::move(fd));
   }
-  if (fchmod(fd.get(), 0600) < 0) return ErrnoStatus(errno, subject);
-  int result;
-  do {
-    result = flock(fd.get(), LOCK_EX | LOCK_NB);
-  } while (result < 0 && errno == EINTR);
-  char text[32] = "";
-  if (result < 0) {
-    if (errno != EWOULDBLOCK) return ErrnoStatus(errno, subject);
-    const ssize_t size = pread(fd.get(), text, sizeof(text), 0);
-    pid_t pid = 0;
-    if (size > 0) std::from_chars(text, text + size, pid);
-    return AlreadyExistsError(pid > 0 ? fmt::format("already running, pid {}", pid) : "already running");
-  }
-  const std::string pid = fmt::format("{}\n", getpid());
-  if (ftruncate(fd.get(), 0) < 0 || pwrite(fd.get(), pid.data(), pid.size(), 0) < 0)
-    return ErrnoStatus(errno, subject);
-  return LockFile(std::move(fd));
 }
 
 }  // namespace tensorbroker

@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 #include <string>
+#include <utility>
 
 #include "tensorbroker/base/status.h"
 #include "tensorbroker/ipc/fd.h"
@@ -24,7 +25,8 @@ StatusOr<Fd> OpenPrivateDirectory(const std::string& path, mode_t mode, Create c
 // shares it.
 class LockFile {
  public:
-  // Takes `name` in `directory` (made with mode 0600) and writes this pid into it. Never blocks.
+  // Takes `name` in `directory` (made with mode 0600) and writes this pid into it. Never blocks. The holder
+  // may unlink the file before it lets go. kNotFound          `directory` itself has been removed
   // kAlreadyExists     another process holds it: "already running, pid N"
   // kPermissionDenied  a link or another uid's file stands there
   static StatusOr<LockFile> Acquire(const Fd& directory, const std::string& name);

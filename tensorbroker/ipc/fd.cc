@@ -58,7 +58,9 @@ StatusCode CodeOf(int err) {
 }
 
 // strerror_r has two forms; this takes whichever the C library gives.
-[[maybe_unused]] const char* ErrorText(int result, const char* buffer) { return result == 0 ? buffer : "unknown error"; }
+[[maybe_unused]] const char* ErrorText(int result, const char* buffer) {
+  return result == 0 ? buffer : "unknown error";
+}
 [[maybe_unused]] const char* ErrorText(const char* result, const char*) { return result; }
 
 std::string Remedy(int err) {
