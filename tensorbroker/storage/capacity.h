@@ -56,21 +56,25 @@ class Budget {
 // at most once in 100 ms, sooner where a quarter of what was left has been given out since. Thread-safe.
 class Headroom {
  public:
-  Headroom(SourceKind kind, MemoryInfoOptions options, const Clock& clock = Clock::Real());
+  explicit Headroom(SourceKind kind, MemoryInfoOptions options = {}, const Clock& clock = Clock::Real());
 
+  // Before a reservation of `bytes`. OK is followed by one Done.
   // kResourceExhausted  which limit, its free bytes and the remedy
-  Status Check(int64_t bytes);
+  Status Admit(int64_t bytes);
+  // After it, whether it came about or not.
+  void Done(int64_t bytes);
 
  private:
-  void Refresh() TB_REQUIRES(mutex_);
+  void Refresh(TimePoint now) TB_REQUIRES(mutex_);
 
   const SourceKind kind_;
   const MemoryInfoOptions options_;
   const Clock& clock_;
   Mutex mutex_;
-  TimePoint read_at_ TB_GUARDED_BY(mutex_) = TimePoint::min();
+  TimePoint read_at_ TB_GUARDED_BY(mutex_);
   int64_t left_bytes_ TB_GUARDED_BY(mutex_) = 0;
-  int64_t given_bytes_ TB_GUARDED_BY(mutex_) = 0;  // since read_at_
+  int64_t pending_bytes_ TB_GUARDED_BY(mutex_) = 0;  // admitted, not done
+  int64_t done_bytes_ TB_GUARDED_BY(mutex_) = 0;     // done since read_at_
   std::string bound_by_ TB_GUARDED_BY(mutex_);
 };
 

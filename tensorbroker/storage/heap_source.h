@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 
 #include "tensorbroker/storage/segment_source.h"
 
@@ -22,6 +23,7 @@ class HeapSource : public SegmentSource {
   StatusOr<std::shared_ptr<Segment>> Claim(SegmentId id, int64_t size_bytes,
                                            const CancelFn& cancelled) override;
   FilesystemSpace Space() const override;
+  std::string Problem() const override { return ""; }
   StatusOr<SweepResult> Sweep() override { return SweepResult{}; }
 
   // The bytes of a Segment that a HeapSource gave; empty once it is retired.
@@ -30,7 +32,7 @@ class HeapSource : public SegmentSource {
  private:
   SourceInfo info_;
   const int64_t limit_bytes_;
-  std::atomic<int64_t> used_bytes_{0};
+  const std::shared_ptr<std::atomic<int64_t>> used_bytes_ = std::make_shared<std::atomic<int64_t>>(0);
 };
 
 }  // namespace tensorbroker

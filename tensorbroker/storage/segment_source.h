@@ -50,6 +50,10 @@ class SegmentSource {
   // The filesystem behind it; all zero where none binds (memfd, heap).
   virtual FilesystemSpace Space() const = 0;
 
+  // Empty while all is well; else what happened to the Segments' place, for `info` and the log: the directory
+  // was removed behind our back (logind's RemoveIPC does that at a user's last logout). Cheap.
+  virtual std::string Problem() const = 0;
+
   // Removes what a dead broker of this instance left: only files of our own naming form in our own directory.
   // Called once, before the first Claim. Processes that map them keep their bytes.
   virtual StatusOr<SweepResult> Sweep() = 0;
