@@ -56,8 +56,7 @@ progress() {
   if [[ -t 1 ]]; then printf '\r\033[K'; fi
 }
 failed() {
-  printf -- '---- the end of %s:\n' "$log" >&2
-  tail -n 60 "$log" >&2
+  show_failure "$log"
   die "$1"
 }
 # A directory that has been configured, by test.sh for instance, is used as it is; a new one leaves out the tests and

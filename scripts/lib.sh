@@ -17,14 +17,21 @@ die() {
   exit 1
 }
 
-# run_logged LOG CMD...: silent unless it fails; then the end of the log.
+# show_failure LOG: what matters of a failed build's log, which is from ninja's first FAILED on, or its end.
+show_failure() {
+  {
+    printf -- '---- from %s:\n' "$1"
+    if grep -q '^FAILED: ' "$1"; then sed -n '/^FAILED: /,$p' "$1" | head -n 80; else tail -n 60 "$1"; fi
+  } >&2
+}
+
+# run_logged LOG CMD...: silent unless it fails.
 run_logged() {
   local log=$1
   shift
   mkdir -p "$(dirname "$log")"
   if ! "$@" > "$log" 2>&1 < /dev/null; then
-    printf -- '---- the end of %s:\n' "$log" >&2
-    tail -n 60 "$log" >&2
+    show_failure "$log"
     return 1
   fi
 }
