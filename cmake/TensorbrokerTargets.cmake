@@ -53,6 +53,9 @@ function(tb_test name)
     set(ARG_TIMEOUT 120)
   endif()
   tb_executable(${name}_test SOURCES ${ARG_SOURCES} DEPS ${ARG_DEPS} LIBS ${ARG_LIBS} GTest::gtest GTest::gmock GTest::gtest_main)
+  # Instrumented and optimised assertions take twice as long to compile as what they check: see the presets.
+  separate_arguments(flags NATIVE_COMMAND "${TENSORBROKER_TEST_FLAGS}")
+  target_compile_options(${name}_test PRIVATE ${flags})
   gtest_discover_tests(${name}_test TEST_PREFIX ${name}/ DISCOVERY_TIMEOUT 60
     PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS ${name})
 endfunction()
