@@ -1,0 +1,119 @@
+#include "tensorbroker/ipc/process.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <string>
+
+namespace tensorbroker {
+namespace {
+
+using std::chrono::seconds;
+using ::testing::HasSubstr;
+
+// A child that waits to be killed.
+pid_t StartSleeper() {
+  const pid_t pid = fork();
+  if (pid == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    while (true) pause();
+  }
+  return pid;
+}
+
+TEST(Processes, APidfdTellsTheEnd) {
+  const pid_t pid = StartSleeper();
+  const StatusOr<Fd> pidfd = PidfdOpen(pid);
+  ASSERT_TRUE(pidfd.ok()) << pidfd.status();
+  EXPECT_EQ(fcntl(pidfd->get(), F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
+  EXPECT_FALSE(PidfdHasEnded(pidfd->get()));
+  EXPECT_FALSE(PidfdWait(pidfd->get(), std::chrono::milliseconds(1)));
+  EXPECT_TRUE(PidfdSendSignal(pidfd->get(), SIGKILL).ok());
+  EXPECT_TRUE(PidfdWait(pidfd->get(), seconds(10)));
+  EXPECT_TRUE(PidfdHasEnded(pidfd->get()));  // a zombie has ended
+  waitpid(pid, nullptr, 0);
+  EXPECT_TRUE(PidfdHasEnded(pidfd->get()));
+  EXPECT_EQ(PidfdSendSignal(pidfd->get(), SIGKILL).code(), StatusCode::kNotFound);
+  EXPECT_EQ(PidfdOpen(pid).status().code(), StatusCode::kNotFound);
+}
+
+// Case P5.
+TEST(Processes, AStoppedOneHasNotEnded) {
+  const pid_t pid = StartSleeper();
+  const StatusOr<Fd> pidfd = PidfdOpen(pid);
+  ASSERT_TRUE(pidfd.ok());
+  ASSERT_TRUE(PidfdSendSignal(pidfd->get(), SIGSTOP).ok());
+  waitpid(pid, nullptr, WUNTRACED);
+  EXPECT_FALSE(PidfdHasEnded(pidfd->get()));
+  ASSERT_TRUE(PidfdSendSignal(pidfd->get(), SIGKILL).ok());
+  EXPECT_TRUE(PidfdWait(pidfd->get(), kForever));
+  waitpid(pid, nullptr, 0);
+}
+
+TEST(Processes, InodesTellProcessesApartWhereTheKernelHasThem) {
+  const StatusOr<Fd> self = PidfdOpen(getpid());
+  const StatusOr<Fd> again = PidfdOpen(getpid());
+  const StatusOr<Fd> parent = PidfdOpen(getppid());
+  ASSERT_TRUE(self.ok() && again.ok());
+  if (!PidfdInode(self->get()).has_value()) GTEST_SKIP() << "a kernel before 6.9";
+  EXPECT_EQ(PidfdInode(self->get()), PidfdInode(again->get()));
+  if (parent.ok()) {
+    EXPECT_NE(PidfdInode(self->get()), PidfdInode(parent->get()));
+  }
+}
+
+TEST(Processes, CommandLinesAreReadableBoundedAndHarmless) {
+  const StatusOr<std::string> own = ReadCommandLine(getpid());
+  ASSERT_TRUE(own.ok());
+  EXPECT_THAT(*own, HasSubstr("ipc_test"));
+  int ends[2];
+  ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+  const pid_t pid = fork();
+  if (pid == 0) {
+    const std::string text = "\x1b[31mred\n" + std::string(500, 'a');
+    execl("/bin/sh", "sh", "-c", "read line; exit 0", text.c_str(), nullptr);
+    _exit(1);
+  }
+  close(ends[1]);
+  char byte;
+  (void)!read(ends[0], &byte, 1);  // the end: exec closed it
+  close(ends[0]);
+  const StatusOr<std::string> hostile = ReadCommandLine(pid);
+  kill(pid, SIGKILL);
+  waitpid(pid, nullptr, 0);
+  ASSERT_TRUE(hostile.ok());
+  EXPECT_THAT(*hostile, HasSubstr("\\x1b[31mred\\x0a"));
+  EXPECT_LE(hostile->size(), 256u);
+  EXPECT_EQ(hostile->find('\n'), std::string::npos);
+  EXPECT_EQ(ReadCommandLine(pid).status().code(), StatusCode::kNotFound);
+}
+
+TEST(Processes, StartTimesTellAPidsTwoUsersApart) {
+  const StatusOr<uint64_t> own = ProcessStartTicks(getpid());
+  ASSERT_TRUE(own.ok());
+  const StatusOr<uint64_t> init = ProcessStartTicks(1);
+  ASSERT_TRUE(init.ok());
+  EXPECT_GE(*own, *init);
+  EXPECT_EQ(*ProcessStartTicks(getpid()), *own);
+  EXPECT_EQ(ProcessStartTicks(0x3fffffff).status().code(), StatusCode::kNotFound);
+  EXPECT_EQ(BootId().size(), 36u);
+}
+
+TEST(Processes, ANameWithParenthesesHidesNoStartTime) {
+  char before[16] = "";
+  prctl(PR_GET_NAME, before);
+  const uint64_t expected = *ProcessStartTicks(getpid());
+  prctl(PR_SET_NAME, ") R 1 2 3 (x");
+  const StatusOr<uint64_t> ticks = ProcessStartTicks(getpid());
+  prctl(PR_SET_NAME, before);
+  ASSERT_TRUE(ticks.ok());
+  EXPECT_EQ(*ticks, expected);
+}
+
+}  // namespace
+}  // namespace tensorbroker
