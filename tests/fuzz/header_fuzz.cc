@@ -10,7 +10,7 @@
 
 namespace {
 
-using namespace tensorbroker;  // NOLINT: one file, one function after another
+using namespace tensorbroker;           // NOLINT: one file, one function after another
 __extension__ typedef __int128 Int128;  // a `using` cannot say that it is an extension
 
 // CheckFits again, without its care for overflow.
