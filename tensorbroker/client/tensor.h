@@ -18,7 +18,7 @@ namespace tensorbroker {
 // distinct threads; whoever writes bytes that others read must order that with them.
 class Tensor {
  public:
-  Tensor() = default;  // undefined: no Storage; shape (0)
+  Tensor();  // undefined: no Storage; shape (0)
 
   // A header over the bytes of `storage`. kOutOfRange: it reaches outside.
   static StatusOr<Tensor> Over(Storage storage, Header header);
@@ -92,7 +92,10 @@ class Tensor {
 
  private:
   Tensor(Storage storage, Header header) : storage_(std::move(storage)), header_(std::move(header)) {}
+  friend class Client;
   StatusOr<Tensor> WithHeader(StatusOr<Header> header) const;
+  // A new Storage with these elements, contiguous, in `shape`.
+  StatusOr<Tensor> CopyTo(Dims shape) const;
 
   Storage storage_;
   Header header_;

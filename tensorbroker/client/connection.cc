@@ -1,0 +1,716 @@
+#include "tensorbroker/client/connection.h"
+
+#include <fmt/format.h>
+#include <grpcpp/alarm.h>
+#include <grpcpp/grpcpp.h>
+
+#include <algorithm>
+#include <atomic>
+#include <optional>
+#include <utility>
+
+#include "tensorbroker/base/mutex.h"
+#include "tensorbroker/base/name.h"
+#include "tensorbroker/base/units.h"
+#include "tensorbroker/base/version.h"
+#include "tensorbroker/client/fork.h"
+#include "tensorbroker/proto/convert.h"
+#include "tensorbroker/proto/grpc_status.h"
+#include "tensorbroker/v1/broker.grpc.pb.h"
+
+namespace tensorbroker::internal {
+
+namespace {
+
+using Stub = v1::Broker::Stub;
+
+gpr_timespec ToGpr(TimePoint deadline) {
+  if (deadline == TimePoint::max()) return gpr_inf_future(GPR_CLOCK_MONOTONIC);
+  const int64_t ns = std::max<int64_t>(0, (deadline - Clock::Real().Now()).count());
+  return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_nanos(ns, GPR_TIMESPAN));
+}
+
+// "unix:" with the path's odd characters escaped, as gRPC's URI parser wants them.
+std::string Target(const std::string& path) {
+  std::string target = "unix:";
+  for (const char c : path) {
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                       std::string_view("/-._~").find(c) != std::string_view::npos;
+    target += plain ? std::string(1, c) : fmt::format("%{:02X}", static_cast<unsigned char>(c));
+  }
+  return target;
+}
+
+std::shared_ptr<grpc::Channel> MakeChannel(const std::string& socket) {
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // never a connection that a parent process made
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  arguments.SetInt(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
+  arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);  // a retried call would be a second grant
+  arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+  arguments.SetMaxReceiveMessageSize(64 << 20);
+  return grpc::CreateCustomChannel(Target(socket), grpc::InsecureChannelCredentials(), arguments);
+}
+
+// What a call is about, for its messages.
+struct Subject {
+  std::string_view call;
+  std::string_view name = {};
+  StorageId id = {};
+
+  std::string ToString() const {
+    if (!name.empty()) return fmt::format("{} \"{}\"", call, QuoteForMessage(name));
+    if (id) return fmt::format("{} {}", call, tensorbroker::ToString(id));
+    return std::string(call);
+  }
+};
+
+// Gives up what gRPC still works on, or must not be told to end: its memory stays.
+template <typename T>
+void Leak(std::unique_ptr<T> object) {
+  [[maybe_unused]] T* leaked = object.release();
+}
+
+// A call in gRPC's hands, driven by one thread. On the heap, so that it can be leaked where gRPC keeps it.
+class PendingCall : public CallGate::Waker {
+ public:
+  explicit PendingCall(std::unique_ptr<grpc::CompletionQueue> queue) : queue_(std::move(queue)) {}
+
+  grpc::ClientContext& context() { return *context_; }
+  grpc::CompletionQueue* queue() { return queue_.get(); }
+  void* tag() { return this; }
+
+  [[nodiscard]] bool Enter() { return entered_ = CallGate::Get().Enter(this); }
+  void Leave() {
+    if (std::exchange(entered_, false)) CallGate::Get().Leave(this);
+  }
+
+  // Waits for the operation that was started with tag(); `ok` is its result. False where `deadline` passed first, or
+  // the process is exiting: the operation is still gRPC's.
+  bool Await(TimePoint deadline, bool* ok) {
+    void* got = nullptr;
+    while (queue_->AsyncNext(&got, ok, ToGpr(deadline)) == grpc::CompletionQueue::GOT_EVENT) {
+      if (got == tag()) return true;
+      // The alarm: a fork waits for this thread to be out of gRPC.
+      alarm_set_ = false;
+      Leave();
+      if (!Enter()) return false;
+    }
+    return false;
+  }
+
+  // Cancels what is under way and waits a moment for it to come back. False: it did not; leak this call.
+  bool Cancel(bool* ok) {
+    context_->TryCancel();
+    return entered_ && Await(DeadlineAfter(Clock::Real().Now(), std::chrono::seconds(1)), ok);
+  }
+
+  // After the last operation (and the reader's end): the queue, for another call; none where the process is exiting.
+  std::unique_ptr<grpc::CompletionQueue> Finish() {
+    context_.reset();
+    Leave();
+    while (alarm_set_) {  // an alarm that came too late
+      if (!Enter()) {
+        Leak(std::move(queue_));
+        return nullptr;
+      }
+      void* got = nullptr;
+      bool ok = false;
+      queue_->Next(&got, &ok);
+      alarm_set_ = false;
+      Leave();
+    }
+    return std::move(queue_);
+  }
+
+  // Run by a thread that is about to fork, under the gate's lock, while this call's thread is inside.
+  void Wake() override {
+    if (alarm_set_) return;
+    alarm_set_ = true;
+    alarm_.emplace();
+    alarm_->Set(queue_.get(), gpr_now(GPR_CLOCK_MONOTONIC), &alarm_);
+  }
+
+ private:
+  std::unique_ptr<grpc::CompletionQueue> queue_;
+  std::optional<grpc::ClientContext> context_{std::in_place};
+  std::optional<grpc::Alarm> alarm_;
+  // Written by Wake under the gate's lock, by this call's thread while that thread is inside: the two never meet, since
+  // Leave and Enter take the lock, and gRPC hands the alarm's event over.
+  std::atomic<bool> alarm_set_{false};
+  bool entered_ = false;
+};
+
+}  // namespace
+
+struct WatchCanceller::Impl {
+  Mutex mutex;
+  bool cancelled TB_GUARDED_BY(mutex) = false;
+  grpc::ClientContext* context TB_GUARDED_BY(mutex) = nullptr;
+};
+
+WatchCanceller::WatchCanceller() : impl_(std::make_unique<Impl>()) {}
+WatchCanceller::~WatchCanceller() = default;
+
+void WatchCanceller::Cancel() {
+  class NoWaker : public CallGate::Waker {
+    void Wake() override {}
+  } pass;
+  if (!CallGate::Get().Enter(&pass)) return;
+  {
+    MutexLock lock(impl_->mutex);
+    impl_->cancelled = true;
+    if (impl_->context != nullptr) impl_->context->TryCancel();
+  }
+  CallGate::Get().Leave(&pass);
+}
+
+struct Connection::Impl {
+  explicit Impl(std::string path) : socket(std::move(path)), channel(MakeChannel(socket)), stub(channel) {}
+
+  const std::string socket;
+  std::shared_ptr<grpc::Channel> channel;
+  Stub stub;
+  std::string session;  // the token; written by OpenSession before any other call
+  std::atomic<int32_t> broker_pid{0};
+  std::atomic<int64_t> wire_bytes{0};
+
+  Mutex mutex;
+  std::vector<std::unique_ptr<grpc::CompletionQueue>> idle TB_GUARDED_BY(mutex);
+
+  std::unique_ptr<grpc::CompletionQueue> TakeQueue() {
+    {
+      MutexLock lock(mutex);
+      if (!idle.empty()) {
+        auto queue = std::move(idle.back());
+        idle.pop_back();
+        return queue;
+      }
+    }
+    return std::make_unique<grpc::CompletionQueue>();
+  }
+
+  void PutQueue(std::unique_ptr<grpc::CompletionQueue> queue) {
+    if (queue == nullptr) return;
+    MutexLock lock(mutex);
+    idle.push_back(std::move(queue));
+  }
+
+  void Count(const google::protobuf::MessageLite& message) {
+    wire_bytes.fetch_add(static_cast<int64_t>(message.ByteSizeLong()), std::memory_order_relaxed);
+  }
+
+  std::string Broker() const {
+    const int32_t pid = broker_pid.load();
+    return pid == 0 ? fmt::format("the broker at {}", socket)
+                    : fmt::format("the broker (pid {}) at {}", pid, socket);
+  }
+
+  Status Late(const Subject& subject, Duration waited) const {
+    return DeadlineExceededError(
+        fmt::format("{}: no answer from {} within {}; is it stopped, or overloaded? (`tensorctl info`)",
+                    subject.ToString(), Broker(), HumanDuration(waited)));
+  }
+
+  Status Exiting(const Subject& subject) const {
+    return UnavailableError(fmt::format("{}: this process is exiting", subject.ToString()));
+  }
+
+  Status Convert(const Subject& subject, const grpc::Status& status) const {
+    if (status.ok()) return OkStatus();
+    const Status converted = FromGrpc(status);
+    if (converted.code() == StatusCode::kUnavailable) {
+      return UnavailableError(fmt::format("{}: {} is gone ({}); start it again and connect anew",
+                                          subject.ToString(), Broker(), status.error_message()));
+    }
+    return converted;
+  }
+
+  Status Malformed(const Subject& subject, const Status& cause) const {
+    return InternalError(
+        fmt::format("{}: {} sent a reply that cannot be: {}", subject.ToString(), Broker(), Message(cause)));
+  }
+
+  template <typename Request, typename Reply>
+  using Prepare = std::unique_ptr<grpc::ClientAsyncResponseReader<Reply>> (Stub::*)(grpc::ClientContext*,
+                                                                                    const Request&,
+                                                                                    grpc::CompletionQueue*);
+
+  template <typename Request, typename Reply>
+  Status Call(Prepare<Request, Reply> prepare, const Subject& subject, const Request& request, Reply* reply,
+              TimePoint deadline) {
+    struct Unary : PendingCall {
+      using PendingCall::PendingCall;
+      Reply reply;
+      grpc::Status status;
+      std::unique_ptr<grpc::ClientAsyncResponseReader<Reply>> reader;
+    };
+    const TimePoint start = Clock::Real().Now();
+    auto call = std::make_unique<Unary>(TakeQueue());
+    if (!call->Enter()) {
+      PutQueue(call->Finish());
+      return Exiting(subject);
+    }
+    Count(request);
+    call->reader = (stub.*prepare)(&call->context(), request, call->queue());
+    call->reader->StartCall();
+    call->reader->Finish(&call->reply, &call->status, call->tag());
+    bool ok = false;
+    bool late = false;
+    if (!call->Await(deadline, &ok)) {
+      late = true;
+      if (!call->Cancel(&ok)) {
+        call->Leave();
+        Leak(std::move(call));
+        return CallGate::Get().exiting() ? Exiting(subject) : Late(subject, Clock::Real().Now() - start);
+      }
+    }
+    call->reader.reset();
+    PutQueue(call->Finish());
+    if (late && call->status.error_code() == grpc::StatusCode::CANCELLED)
+      return Late(subject, Clock::Real().Now() - start);
+    if (call->status.ok()) {
+      Count(call->reply);
+      *reply = std::move(call->reply);
+    }
+    return Convert(subject, call->status);
+  }
+
+  template <typename Request, typename Reply>
+  using PrepareStream = std::unique_ptr<grpc::ClientAsyncReader<Reply>> (Stub::*)(grpc::ClientContext*,
+                                                                                  const Request&,
+                                                                                  grpc::CompletionQueue*);
+
+  // `next` gives how long to wait for the next message; `visit` is called outside of gRPC, and ends the stream by false.
+  template <typename Request, typename Reply, typename Next, typename Visit>
+  Status Stream(PrepareStream<Request, Reply> prepare, const Subject& subject, const Request& request,
+                WatchCanceller::Impl* canceller, Next next, Visit visit) {
+    struct Streaming : PendingCall {
+      using PendingCall::PendingCall;
+      Reply reply;
+      grpc::Status status;
+      std::unique_ptr<grpc::ClientAsyncReader<Reply>> reader;
+    };
+    auto call = std::make_unique<Streaming>(TakeQueue());
+    // Lets Cancel reach the call while it lives.
+    class Registration {
+     public:
+      Registration(WatchCanceller::Impl* canceller, grpc::ClientContext* context) : canceller_(canceller) {
+        if (canceller_ == nullptr) return;
+        MutexLock lock(canceller_->mutex);
+        canceller_->context = context;
+        if (canceller_->cancelled) context->TryCancel();
+      }
+      ~Registration() {
+        if (canceller_ == nullptr) return;
+        MutexLock lock(canceller_->mutex);
+        canceller_->context = nullptr;
+      }
+      bool cancelled() const {
+        if (canceller_ == nullptr) return false;
+        MutexLock lock(canceller_->mutex);
+        return canceller_->cancelled;
+      }
+
+     private:
+      WatchCanceller::Impl* canceller_;
+    };
+
+    if (!call->Enter()) return Exiting(subject);
+    Count(request);
+    bool ok = false;
+    bool stopped = false;  // by visit
+    std::optional<Duration> late;
+    bool lost = false;
+    bool cancelled = false;
+    {
+      Registration registration(canceller, &call->context());
+      call->reader = (stub.*prepare)(&call->context(), request, call->queue());
+      call->reader->StartCall(call->tag());
+      const auto await = [&] {
+        const Duration patience = next();
+        if (call->Await(DeadlineAfter(Clock::Real().Now(), patience), &ok)) return true;
+        late = patience;
+        lost = !call->Cancel(&ok);
+        return false;
+      };
+      bool going = await() && ok;
+      while (going) {
+        call->reader->Read(&call->reply, call->tag());
+        if (!await() || !ok) break;
+        Count(call->reply);
+        call->Leave();
+        going = visit(call->reply);
+        stopped = !going;
+        if (!call->Enter()) lost = true;
+        if (lost) break;
+      }
+      if (!lost) {
+        if (stopped) call->context().TryCancel();
+        call->reader->Finish(&call->status, call->tag());
+        lost = !call->Await(DeadlineAfter(Clock::Real().Now(), std::chrono::seconds(30)), &ok);
+      }
+      cancelled = registration.cancelled();
+    }
+    if (lost) {
+      call->Leave();
+      Leak(std::move(call));
+      if (CallGate::Get().exiting()) return Exiting(subject);
+      return Late(subject, late.value_or(std::chrono::seconds(30)));
+    }
+    call->reader.reset();
+    PutQueue(call->Finish());
+    if (stopped || cancelled) return OkStatus();
+    if (late && call->status.error_code() == grpc::StatusCode::CANCELLED) return Late(subject, *late);
+    return Convert(subject, call->status);
+  }
+};
+
+void Connection::InitLibrary() {
+  [[maybe_unused]] static const bool once = [] {
+    grpc_init();  // never shut down: its end is the process's
+    return true;
+  }();
+}
+
+Connection::Connection(std::string socket) : impl_(std::make_unique<Impl>(std::move(socket))) {}
+Connection::~Connection() {
+  // gRPC's statics may be gone already: leave the rest to the kernel.
+  if (impl_ != nullptr && CallGate::Get().exiting()) Abandon();
+}
+void Connection::Abandon() { Leak(std::move(impl_)); }
+
+int64_t Connection::wire_bytes() const { return impl_->wire_bytes.load(std::memory_order_relaxed); }
+int32_t Connection::broker_pid() const { return impl_->broker_pid.load(); }
+
+// ---- sessions
+
+StatusOr<OpenedSession> Connection::OpenSession(const std::string& label, TimePoint deadline) {
+  const Subject subject{"Connect"};
+  v1::OpenSessionRequest request;
+  request.set_protocol_version(kProtocolVersion);
+  request.set_client_version(kVersion);
+  request.set_label(label);
+  v1::OpenSessionReply reply;
+  TB_RETURN_IF_ERROR(impl_->Call(&Stub::PrepareAsyncOpenSession, subject, request, &reply, deadline));
+  OpenedSession opened;
+  opened.id = IdFromProto<SessionIdTag>(reply.session());
+  auto session_token = Token::FromBytes(reply.session_token());
+  if (!session_token.ok()) return impl_->Malformed(subject, session_token.status());
+  auto lease_token = Token::FromBytes(reply.lease_token());
+  if (!lease_token.ok()) return impl_->Malformed(subject, lease_token.status());
+  if (reply.protocol_version() != static_cast<uint32_t>(kProtocolVersion)) {
+    return FailedPreconditionError(
+        fmt::format("Connect: {} (version {}) speaks protocol version {}, this client (version {}) speaks "
+                    "{}; upgrade the older one",
+                    impl_->Broker(), QuoteForMessage(reply.broker_version()), reply.protocol_version(),
+                    kVersion, kProtocolVersion));
+  }
+  opened.session_token = *session_token;
+  opened.lease_token = *lease_token;
+  opened.instance = reply.instance();
+  opened.epoch = reply.epoch();
+  opened.broker_version = reply.broker_version();
+  opened.broker_pid = reply.broker_pid();
+  impl_->session = reply.session_token();
+  impl_->broker_pid = reply.broker_pid();
+  return opened;
+}
+
+Status Connection::CloseSession(TimePoint deadline) {
+  v1::CloseSessionRequest request;
+  request.set_session(impl_->session);
+  v1::CloseSessionReply reply;
+  return impl_->Call(&Stub::PrepareAsyncCloseSession, {"CloseSession"}, request, &reply, deadline);
+}
+
+// ---- holds
+
+StatusOr<Created> Connection::Create(const CreateCall& call, TimePoint deadline) {
+  const Subject subject{"Create"};
+  v1::CreateRequest request;
+  request.set_session(impl_->session);
+  request.set_call_id(call.call_id);
+  request.set_size_bytes(call.size_bytes);
+  if (call.header) ToProto(*call.header, request.mutable_header());
+  ToProto(call.device, request.mutable_device());
+  for (const Returned& returned : call.returned) ToProto(returned, request.add_returned());
+  for (const uint64_t abandoned : call.abandoned_calls) request.add_abandoned_calls(abandoned);
+  v1::CreateReply reply;
+  TB_RETURN_IF_ERROR(impl_->Call(&Stub::PrepareAsyncCreate, subject, request, &reply, deadline));
+  auto grant = FromProto(reply.grant());
+  if (!grant.ok()) return impl_->Malformed(subject, grant.status());
+  return Created{*grant, reply.zeroed()};
+}
+
+namespace {
+
+StatusOr<OpenedName> FromReply(const v1::OpenReply& reply) {
+  TB_ASSIGN_OR_RETURN(Grant grant, FromProto(reply.grant()));
+  TB_ASSIGN_OR_RETURN(Header header, FromProto(reply.header(), grant.device));
+  return OpenedName{grant, std::move(header), reply.version()};
+}
+
+v1::OpenRequest OpenRequestOf(const std::string& session, uint64_t call_id, std::string_view name,
+                              GrantAccess access) {
+  v1::OpenRequest request;
+  request.set_session(session);
+  request.set_call_id(call_id);
+  request.set_name(name.data(), name.size());
+  request.set_access(ToProto(access));
+  return request;
+}
+
+}  // namespace
+
+StatusOr<OpenedName> Connection::Open(uint64_t call_id, std::string_view name, GrantAccess access,
+                                      TimePoint deadline) {
+  const Subject subject{"Open", name};
+  v1::OpenReply reply;
+  TB_RETURN_IF_ERROR(impl_->Call(&Stub::PrepareAsyncOpen, subject,
+                                 OpenRequestOf(impl_->session, call_id, name, access), &reply, deadline));
+  auto opened = FromReply(reply);
+  if (!opened.ok()) return impl_->Malformed(subject, opened.status());
+  return opened;
+}
+
+StatusOr<OpenedName> Connection::AwaitOpen(uint64_t call_id, std::string_view name, GrantAccess access,
+                                           Duration timeout, TimePoint deadline) {
+  const Subject subject{"Open", name};
+  v1::AwaitOpenRequest request;
+  *request.mutable_open() = OpenRequestOf(impl_->session, call_id, name, access);
+  request.set_timeout_ns(timeout == kForever ? -1 : timeout.count());
+  v1::OpenReply reply;
+  TB_RETURN_IF_ERROR(impl_->Call(&Stub::PrepareAsyncAwaitOpen, subject, request, &reply, deadline));
+  auto opened = FromReply(reply);
+  if (!opened.ok()) return impl_->Malformed(subject, opened.status());
+  return opened;
+}
+
+StatusOr<Grant> Connection::Attach(uint64_t call_id, StorageId storage, GrantAccess access,
+                                   TimePoint deadline) {
+  const Subject subject{"Attach", {}, storage};
+  v1::AttachRequest request;
+  request.set_session(impl_->session);
+  request.set_call_id(call_id);
+  ToProto(storage, request.mutable_storage());
+  request.set_access(ToProto(access));
+  v1::AttachReply reply;
+  TB_RETURN_IF_ERROR(impl_->Call(&Stub::PrepareAsyncAttach, subject, request, &reply, deadline));
+  auto grant = FromProto(reply.grant());
+  if (!grant.ok()) return impl_->Malformed(subject, grant.status());
+  return *grant;
+}
+
+StatusOr<std::vector<Grant>> Connection::ClaimInherited(const Token& parent,
+                                                        const std::vector<StorageId>& storages,
+                                                        TimePoint deadline) {
+  const Subject subject{"ClaimInherited"};
+  v1::ClaimInheritedRequest request;
+  request.set_session(impl_->session);
+  request.set_parent_session(parent.bytes().data(), parent.bytes().size());
+  for (const StorageId storage : storages) ToProto(storage, request.add_storages());
+  v1::ClaimInheritedReply reply;
+  TB_RETURN_IF_ERROR(impl_->Call(&Stub::PrepareAsyncClaimInherited, subject, request, &reply, deadline));
+  std::vector<Grant> grants;
+  for (const v1::Grant& each : reply.grants()) {
+    auto grant = FromProto(each);
+    if (!grant.ok()) return impl_->Malformed(subject, grant.status());
+    grants.push_back(*grant);
+  }
+  return grants;
+}
+
+Status Connection::Release(const std::vector<Returned>& returned,
+                           const std::vector<uint64_t>& abandoned_calls, TimePoint deadline) {
+  v1::ReleaseRequest request;
+  request.set_session(impl_->session);
+  for (const Returned& each : returned) ToProto(each, request.add_returned());
+  for (const uint64_t abandoned : abandoned_calls) request.add_abandoned_calls(abandoned);
+  v1::ReleaseReply reply;
+  return impl_->Call(&Stub::PrepareAsyncRelease, {"Release"}, request, &reply, deadline);
+}
+
+// ---- handles under way
+
+StatusOr<Token> Connection::Export(StorageId storage, GrantAccess access, TimePoint deadline) {
+  const Subject subject{"Export", {}, storage};
+  v1::ExportRequest request;
+  request.set_session(impl_->session);
+  ToProto(storage, request.mutable_storage());
+  request.set_access(ToProto(access));
+  v1::ExportReply reply;
+  TB_RETURN_IF_ERROR(impl_->Call(&Stub::PrepareAsyncExport, subject, request, &reply, deadline));
+  auto token = Token::FromBytes(reply.transfer_token());
+  if (!token.ok()) return impl_->Malformed(subject, token.status());
+  return *token;
+}
+
+StatusOr<Grant> Connection::Import(uint64_t call_id, StorageId storage, const Token& transfer,
+                                   TimePoint deadline) {
+  const Subject subject{"Import", {}, storage};
+  v1::ImportRequest request;
+  request.set_session(impl_->session);
+  request.set_call_id(call_id);
+  ToProto(storage, request.mutable_storage());
+  request.set_transfer_token(transfer.bytes().data(), transfer.bytes().size());
+  v1::ImportReply reply;
+  TB_RETURN_IF_ERROR(impl_->Call(&Stub::PrepareAsyncImport, subject, request, &reply, deadline));
+  auto grant = FromProto(reply.grant());
+  if (!grant.ok()) return impl_->Malformed(subject, grant.status());
+  return *grant;
+}
+
+// ---- names
+
+StatusOr<uint64_t> Connection::Publish(std::string_view name, StorageId storage, const Header& header,
+                                       const PublishOptions& options, TimePoint deadline) {
+  v1::PublishRequest request;
+  request.set_session(impl_->session);
+  request.set_name(name.data(), name.size());
+  ToProto(storage, request.mutable_storage());
+  ToProto(header, request.mutable_header());
+  request.set_replace(options.replace);
+  request.set_lifetime(options.lifetime == NameLifetime::kSession ? v1::LIFETIME_SESSION
+                                                                  : v1::LIFETIME_PERSISTENT);
+  request.set_ttl_ns(options.ttl.count());
+  v1::PublishReply reply;
+  TB_RETURN_IF_ERROR(impl_->Call(&Stub::PrepareAsyncPublish, {"Publish", name}, request, &reply, deadline));
+  return reply.version();
+}
+
+Status Connection::Unpublish(std::string_view name, TimePoint deadline) {
+  v1::UnpublishRequest request;
+  request.set_session(impl_->session);
+  request.set_name(name.data(), name.size());
+  v1::UnpublishReply reply;
+  return impl_->Call(&Stub::PrepareAsyncUnpublish, {"Unpublish", name}, request, &reply, deadline);
+}
+
+Status Connection::Rename(std::string_view from, std::string_view to, bool replace, TimePoint deadline) {
+  v1::RenameRequest request;
+  request.set_session(impl_->session);
+  request.set_from(from.data(), from.size());
+  request.set_to(to.data(), to.size());
+  request.set_replace(replace);
+  v1::RenameReply reply;
+  return impl_->Call(&Stub::PrepareAsyncRename, {"Rename", from}, request, &reply, deadline);
+}
+
+StatusOr<int64_t> Connection::Delete(StorageId storage, TimePoint deadline) {
+  v1::DeleteRequest request;
+  request.set_session(impl_->session);
+  ToProto(storage, request.mutable_storage());
+  v1::DeleteReply reply;
+  TB_RETURN_IF_ERROR(
+      impl_->Call(&Stub::PrepareAsyncDelete, {"Delete", {}, storage}, request, &reply, deadline));
+  return static_cast<int64_t>(reply.holders());
+}
+
+// ---- operators
+
+Status Connection::List(const ListOptions& options, Duration patience,
+                        const std::function<void(StorageRecord)>& visit) {
+  const Subject subject{"List", options.prefix};
+  v1::ListRequest request;
+  request.set_session(impl_->session);
+  request.set_prefix(options.prefix);
+  request.set_holders(options.holders);
+  Status malformed;
+  const Status status = impl_->Stream(
+      &Stub::PrepareAsyncList, subject, request, nullptr, [patience] { return patience; },
+      [&](const v1::ListReply& reply) {
+        for (const v1::StorageRecord& each : reply.storages()) {
+          auto record = FromProto(each);
+          if (!record.ok()) {
+            malformed = impl_->Malformed(subject, record.status());
+            return false;
+          }
+          visit(*std::move(record));
+        }
+        return true;
+      });
+  return malformed.ok() ? status : malformed;
+}
+
+StatusOr<std::vector<SessionRecord>> Connection::ListSessions(bool held, Duration patience) {
+  v1::ListSessionsRequest request;
+  request.set_session(impl_->session);
+  request.set_held(held);
+  std::vector<SessionRecord> sessions;
+  TB_RETURN_IF_ERROR(impl_->Stream(
+      &Stub::PrepareAsyncListSessions, {"ListSessions"}, request, nullptr, [patience] { return patience; },
+      [&](const v1::ListSessionsReply& reply) {
+        for (const v1::SessionRecord& each : reply.sessions()) sessions.push_back(FromProto(each));
+        return true;
+      }));
+  return sessions;
+}
+
+StatusOr<StorageRecord> Connection::Stat(std::string_view name, TimePoint deadline) {
+  const Subject subject{"Stat", name};
+  v1::StatRequest request;
+  request.set_session(impl_->session);
+  request.set_name(name.data(), name.size());
+  v1::StatReply reply;
+  TB_RETURN_IF_ERROR(impl_->Call(&Stub::PrepareAsyncStat, subject, request, &reply, deadline));
+  auto record = FromProto(reply.storage());
+  if (!record.ok()) return impl_->Malformed(subject, record.status());
+  return record;
+}
+
+StatusOr<StorageRecord> Connection::Stat(StorageId storage, TimePoint deadline) {
+  const Subject subject{"Stat", {}, storage};
+  v1::StatRequest request;
+  request.set_session(impl_->session);
+  ToProto(storage, request.mutable_storage());
+  v1::StatReply reply;
+  TB_RETURN_IF_ERROR(impl_->Call(&Stub::PrepareAsyncStat, subject, request, &reply, deadline));
+  auto record = FromProto(reply.storage());
+  if (!record.ok()) return impl_->Malformed(subject, record.status());
+  return record;
+}
+
+StatusOr<BrokerInfo> Connection::Info(TimePoint deadline) {
+  v1::InfoRequest request;
+  request.set_session(impl_->session);
+  v1::InfoReply reply;
+  TB_RETURN_IF_ERROR(impl_->Call(&Stub::PrepareAsyncInfo, {"Info"}, request, &reply, deadline));
+  return FromProto(reply.info());
+}
+
+StatusOr<int32_t> Connection::Stop(TimePoint deadline) {
+  v1::StopRequest request;
+  request.set_session(impl_->session);
+  v1::StopReply reply;
+  TB_RETURN_IF_ERROR(impl_->Call(&Stub::PrepareAsyncStop, {"Stop"}, request, &reply, deadline));
+  return reply.pid();
+}
+
+Status Connection::Watch(std::string_view prefix, Duration patience, TimePoint end, WatchCanceller* canceller,
+                         const std::function<void()>& on_ready,
+                         const std::function<bool(const Event&)>& visit) {
+  v1::WatchRequest request;
+  request.set_session(impl_->session);
+  request.set_prefix(prefix.data(), prefix.size());
+  bool ready = false;
+  const auto next = [&] {
+    if (!ready) return patience;
+    return end == TimePoint::max() ? kForever : Duration(end - Clock::Real().Now());
+  };
+  const Status status = impl_->Stream(&Stub::PrepareAsyncWatch, {"Watch", prefix}, request,
+                                      canceller == nullptr ? nullptr : canceller->impl_.get(), next,
+                                      [&](const v1::WatchReply& reply) {
+                                        if (!std::exchange(ready, true) && on_ready) on_ready();
+                                        for (const v1::Event& event : reply.events()) {
+                                          if (!visit(FromProto(event))) return false;
+                                        }
+                                        return true;
+                                      });
+  // Past `end` the stream was cancelled by us.
+  if (ready && status.code() == StatusCode::kDeadlineExceeded && Clock::Real().Now() >= end)
+    return OkStatus();
+  return status;
+}
+
+}  // namespace tensorbroker::internal

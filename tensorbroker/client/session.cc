@@ -1,0 +1,351 @@
+#include "tensorbroker/client/session.h"
+
+#include <errno.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <new>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "tensorbroker/base/name.h"
+#include "tensorbroker/client/fork.h"
+#include "tensorbroker/client/handle.h"
+#include "tensorbroker/client/session_registry.h"
+#include "tensorbroker/ipc/mapping.h"
+
+namespace tensorbroker::internal {
+
+namespace {
+
+constexpr size_t kMaxRides = 1000;     // releases in one Create
+constexpr size_t kMaxClaims = 10'000;  // ids in one ClaimInherited
+constexpr size_t kMaxLabelBytes = 64;
+
+Fd MakeWake() { return Fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)); }
+
+std::string LabelOf(const std::string& wanted) {
+  std::string label = wanted.empty() ? program_invocation_short_name : wanted;
+  if (label.size() > kMaxLabelBytes) {
+    size_t end = kMaxLabelBytes;
+    while (end > 0 && (static_cast<unsigned char>(label[end]) & 0xC0) == 0x80) --end;
+    label.resize(end);
+  }
+  return label;
+}
+
+}  // namespace
+
+// ---- connecting
+
+StatusOr<std::shared_ptr<Session>> Session::Connect(const ConnectOptions& options) {
+  const TimePoint deadline = DeadlineAfter(Clock::Real().Now(), options.deadline);
+  const std::vector<SocketCandidate> candidates = CandidateSockets(options.socket);
+  const std::string label = LabelOf(options.label);
+  std::vector<Status> causes;
+  for (const SocketCandidate& candidate : candidates) {
+    std::shared_ptr<Session> session = SessionRegistry::Get().FindOrMake(candidate, label, options.deadline);
+    const StatusOr<std::shared_ptr<Link>> link = session->GetLink(deadline);
+    if (link.ok()) return session;
+    const StatusCode code = link.status().code();
+    const bool absent = code == StatusCode::kNotFound || code == StatusCode::kUnavailable;
+    // A broker that answered with a refusal, or a name that cannot be a socket's: that is the answer.
+    if (!absent && (candidates.size() == 1 || code != StatusCode::kPermissionDenied)) {
+      const std::string_view message = Message(link.status());
+      return message.rfind("Connect", 0) == 0 ? link.status() : Annotate(link.status(), "Connect");
+    }
+    causes.push_back(link.status());
+  }
+  return NoBroker(candidates, causes);
+}
+
+Session::Session(SocketCandidate candidate, std::string label, Duration default_deadline)
+    : candidate_(std::move(candidate)),
+      label_(std::move(label)),
+      default_deadline_(default_deadline),
+      wake_(MakeWake()) {}
+
+Session::~Session() { SessionRegistry::Get().Forget(this); }
+
+bool Session::lost() {
+  MutexLock lock(mutex_);
+  return link_ != nullptr && !link_->Check().ok();
+}
+
+StatusOr<std::shared_ptr<Link>> Session::GetLink(TimePoint deadline) {
+  std::vector<Token> ancestors;
+  {
+    MutexLock lock(mutex_);
+    while (true) {
+      if (link_ != nullptr) {
+        TB_RETURN_IF_ERROR(link_->Check());
+        return link_;
+      }
+      if (!opening_) break;
+      if (!changed_.WaitUntil(mutex_, deadline)) {
+        return DeadlineExceededError(fmt::format(
+            "no session with the broker at {} in time: another thread waits for its answer", socket()));
+      }
+    }
+    opening_ = true;
+    ancestors = ancestors_;
+  }
+  StatusOr<std::shared_ptr<Link>> link = OpenLink(ancestors, deadline);
+  MutexLock lock(mutex_);
+  opening_ = false;
+  changed_.NotifyAll();
+  if (!link.ok()) return link;
+  link_ = *link;
+  ancestors_.clear();
+
+  // Signals are for the program's own threads.
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  Status started;
+  try {
+    std::thread(&Session::RunThread, self_.lock()).detach();
+  } catch (const std::system_error& error) {
+    started =
+        ResourceExhaustedError(fmt::format("no thread can be started for the session: {}", error.what()));
+    link_ = nullptr;
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (!started.ok()) return started;
+  return link;
+}
+
+StatusOr<std::shared_ptr<Link>> Session::OpenLink(const std::vector<Token>& ancestors, TimePoint deadline) {
+  if (!wake_.valid()) return ErrnoStatus(EMFILE, "eventfd");
+  TB_ASSIGN_OR_RETURN(std::shared_ptr<Link> link, Link::Open(candidate_, label_, deadline));
+  TB_RETURN_IF_ERROR(ClaimInherited(*link, ancestors, deadline));
+  return link;
+}
+
+Status Session::ClaimInherited(Link& link, const std::vector<Token>& ancestors, TimePoint deadline) {
+  for (const Token& ancestor : ancestors) {
+    const std::vector<StorageId> ids = holds_.Inherited();
+    for (size_t i = 0; i < ids.size(); i += kMaxClaims) {
+      const std::vector<StorageId> some(
+          ids.begin() + static_cast<ptrdiff_t>(i),
+          ids.begin() + static_cast<ptrdiff_t>(std::min(i + kMaxClaims, ids.size())));
+      const StatusOr<std::vector<Grant>> grants = link.calls().ClaimInherited(ancestor, some, deadline);
+      if (grants.ok()) {
+        holds_.Claimed(*grants, false);
+      } else if (grants.status().code() != StatusCode::kNotFound &&
+                 grants.status().code() != StatusCode::kUnauthenticated) {
+        return grants.status();
+      }
+    }
+  }
+  holds_.Claimed({}, true);  // the rest is gone
+  return OkStatus();
+}
+
+// ---- calls
+
+StatusOr<std::shared_ptr<HeldStorage>> Session::Take(const Grant& grant, GrantAccess access, bool map,
+                                                     TimePoint deadline) {
+  TB_ASSIGN_OR_RETURN(std::shared_ptr<HeldStorage> held, holds_.Add(user(), grant, access));
+  if (map) TB_RETURN_IF_ERROR(Map(held.get(), deadline));  // or `held` ends here, and gives the grant back
+  return held;
+}
+
+void Session::AbandonIfUnknown(const Status& status, uint64_t call_id) {
+  switch (status.code()) {
+    case StatusCode::kDeadlineExceeded:
+    case StatusCode::kCancelled:
+    case StatusCode::kUnavailable:
+    case StatusCode::kInternal:
+    case StatusCode::kUnknown:
+      if (holds_.Abandon(call_id)) Wake();
+      break;
+    default:
+      break;
+  }
+}
+
+StatusOr<CreatedStorage> Session::Create(int64_t size_bytes, const std::optional<Header>& header,
+                                         Device device, bool map, TimePoint deadline) {
+  if (size_bytes < 0)
+    return InvalidArgumentError(fmt::format("Create: a Storage of {} bytes cannot be", size_bytes));
+  TB_ASSIGN_OR_RETURN(const std::shared_ptr<Link> link, GetLink(deadline));
+  CreateCall call;
+  call.call_id = link->NextCallId();
+  call.size_bytes = size_bytes;
+  call.header = header;
+  call.device = device;
+  {
+    ReleaseBatch rides = holds_.Take(kMaxRides, Forks::Get().newest_alive());
+    call.returned = std::move(rides.returned);
+    call.abandoned_calls = std::move(rides.abandoned_calls);
+  }  // unmapped
+  // A Create whose answer is lost took its riders along: to send them again could take a later Open's grant away.
+  const StatusOr<Created> created = link->calls().Create(call, deadline);
+  if (!created.ok()) {
+    AbandonIfUnknown(created.status(), call.call_id);
+    return created.status();
+  }
+  if (created->grant.size_bytes != size_bytes) {
+    AbandonIfUnknown(InternalError(""), call.call_id);
+    return InternalError(
+        fmt::format("Create: the broker made {} bytes of {}", created->grant.size_bytes, size_bytes));
+  }
+  TB_ASSIGN_OR_RETURN(std::shared_ptr<HeldStorage> held,
+                      Take(created->grant, GrantAccess::kReadWrite, map, deadline));
+  return CreatedStorage{std::move(held), created->zeroed};
+}
+
+StatusOr<OpenedTensor> Session::Open(std::string_view name, const OpenOptions& options, TimePoint deadline) {
+  TB_RETURN_IF_ERROR(Annotate(CheckName(name), "Open"));
+  TB_ASSIGN_OR_RETURN(const std::shared_ptr<Link> link, GetLink(deadline));
+  const uint64_t call_id = link->NextCallId();
+  const GrantAccess access = options.writable ? GrantAccess::kReadWrite : GrantAccess::kReadOnly;
+  StatusOr<OpenedName> opened = [&] {
+    if (options.timeout <= Duration{0}) return link->calls().Open(call_id, name, access, deadline);
+    return link->calls().AwaitOpen(call_id, name, access, options.timeout,
+                                   DeadlineAfter(deadline, options.timeout));
+  }();
+  if (!opened.ok()) {
+    AbandonIfUnknown(opened.status(), call_id);
+    return opened.status();
+  }
+  if (const Status fits = CheckFits(opened->header, opened->grant.size_bytes); !fits.ok()) {
+    AbandonIfUnknown(InternalError(""), call_id);
+    return InternalError(fmt::format("Open \"{}\": the broker's header does not fit its Storage: {}",
+                                     QuoteForMessage(name), Message(fits)));
+  }
+  // The call's own time may be used up by the wait for the name.
+  TB_ASSIGN_OR_RETURN(std::shared_ptr<HeldStorage> held,
+                      Take(opened->grant, access, options.map, std::max(deadline, DefaultDeadline())));
+  return OpenedTensor{std::move(held), std::move(opened->header)};
+}
+
+StatusOr<std::shared_ptr<HeldStorage>> Session::Attach(StorageId id, const OpenOptions& options,
+                                                       TimePoint deadline) {
+  TB_ASSIGN_OR_RETURN(const std::shared_ptr<Link> link, GetLink(deadline));
+  const uint64_t call_id = link->NextCallId();
+  const GrantAccess access = options.writable ? GrantAccess::kReadWrite : GrantAccess::kReadOnly;
+  const StatusOr<Grant> grant = link->calls().Attach(call_id, id, access, deadline);
+  if (!grant.ok()) {
+    AbandonIfUnknown(grant.status(), call_id);
+    return grant.status();
+  }
+  return Take(*grant, access, options.map, deadline);
+}
+
+StatusOr<OpenedTensor> Session::Import(std::string_view handle, TimePoint deadline) {
+  TB_ASSIGN_OR_RETURN(TransferHandle transfer, DecodeHandle(handle));
+  TB_ASSIGN_OR_RETURN(const std::shared_ptr<Link> link, GetLink(deadline));
+  const uint64_t call_id = link->NextCallId();
+  const StatusOr<Grant> grant = link->calls().Import(call_id, transfer.storage, transfer.token, deadline);
+  if (!grant.ok()) {
+    AbandonIfUnknown(grant.status(), call_id);
+    return grant.status();
+  }
+  if (const Status fits = CheckFits(transfer.header, grant->size_bytes);
+      !fits.ok() || grant->storage != transfer.storage) {
+    AbandonIfUnknown(InternalError(""), call_id);
+    return InvalidArgumentError(fmt::format("Import: the handle does not fit Storage {}: {}",
+                                            ToString(transfer.storage),
+                                            fits.ok() ? "the broker gave another one" : Message(fits)));
+  }
+  TB_ASSIGN_OR_RETURN(std::shared_ptr<HeldStorage> held, Take(*grant, transfer.access, true, deadline));
+  return OpenedTensor{std::move(held), std::move(transfer.header)};
+}
+
+Status Session::Map(HeldStorage* held, TimePoint deadline) {
+  const Grant& grant = held->grant();
+  if (held->data() != nullptr || grant.size_bytes == 0) return OkStatus();
+  if (grant.device.type != DeviceType::kCpu) {
+    return UnimplementedError(
+        fmt::format("Map: Storage {} is on {}, which is not mapped into the host's memory",
+                    ToString(grant.storage), ToString(grant.device)));
+  }
+  std::shared_ptr<Mapping> mapping = holds_.FindMapping(held->hold(), held->access());
+  if (mapping == nullptr) {
+    TB_ASSIGN_OR_RETURN(const std::shared_ptr<Link> link, GetLink(deadline));
+    StatusOr<Fd> segment =
+        link->lease().GetSegment(grant.segment, held->access(), grant.segment_size_bytes, deadline);
+    if (link->lease().has_notices()) Wake();
+    TB_RETURN_IF_ERROR(segment.status());
+    const Access access = held->access() == GrantAccess::kReadWrite ? Access::kReadWrite : Access::kReadOnly;
+    StatusOr<Mapping> mapped = Mapping::Map(*segment, 0, grant.segment_size_bytes, access);
+    if (!mapped.ok()) {
+      return Annotate(mapped.status(),
+                      fmt::format("Map: Storage {} ({} bytes)", ToString(grant.storage), grant.size_bytes));
+    }
+    mapping = holds_.AddMapping(held->hold(), held->access(), std::make_shared<Mapping>(*std::move(mapped)));
+  }
+  held->set_data(static_cast<std::byte*>(mapping->data()) + grant.segment_offset_bytes);
+  return OkStatus();
+}
+
+// ---- the little things
+
+SessionId Session::id() {
+  MutexLock lock(mutex_);
+  return link_ == nullptr ? SessionId{} : link_->session().id;
+}
+
+int64_t Session::wire_bytes() {
+  MutexLock lock(mutex_);
+  return link_ == nullptr ? 0 : link_->wire_bytes();
+}
+
+void Session::HandleGone(Hold* hold) {
+  if (holds_.HandleGone(hold)) Wake();
+}
+
+void Session::LastUserGone() {
+  {
+    MutexLock lock(mutex_);
+    closing_ = true;
+  }
+  Wake();
+}
+
+void Session::Wake() {
+  const uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = write(wake_.get(), &one, sizeof(one));
+}
+
+// ---- fork: see Note [Locks at a fork]
+
+void Session::LockForFork() TB_NO_THREAD_SAFETY_ANALYSIS {
+  mutex_.Lock();
+  holds_.Lock();
+}
+
+void Session::UnlockInParent(uint64_t forks) TB_NO_THREAD_SAFETY_ANALYSIS {
+  holds_.UnlockInParent(forks);
+  mutex_.Unlock();
+  Wake();  // to watch the child
+}
+
+void Session::UnlockInChild() TB_NO_THREAD_SAFETY_ANALYSIS {
+  holds_.UnlockInChild();
+  if (link_ != nullptr) {
+    // Leaked: its lease stays open, its gRPC objects are never touched.
+    static auto* leaked = new std::vector<std::shared_ptr<Link>>;
+    ancestors_.insert(ancestors_.begin(), link_->session().session_token);
+    leaked->push_back(std::move(link_));
+    link_ = nullptr;
+  }
+  opening_ = false;
+  flush_wanted_ = flush_done_ = 0;
+  wake_ = MakeWake();       // the parent's is shared with the parent
+  new (&changed_) CondVar;  // those who waited on it are not in this process
+  mutex_.Unlock();
+}
+
+HeldStorage::~HeldStorage() { session_->HandleGone(hold_); }
+int64_t HeldStorage::use_count() const { return session_->UseCount(hold_); }
+Status HeldStorage::Map() { return session_->Map(this, session_->DefaultDeadline()); }
+
+}  // namespace tensorbroker::internal
