@@ -102,12 +102,7 @@ std::optional<CgroupHeadroom> ReadLevel(const std::string& root, const std::stri
   return level;
 }
 
-}  // namespace
-
-StatusOr<FilesystemSpace> GetFilesystemSpace(const std::string& path) {
-  struct statfs info {};
-  if (statfs(path.c_str(), &info) < 0)
-    return ErrnoStatus(errno, fmt::format("ask for the free space of {}", path));
+FilesystemSpace SpaceOf(const struct statfs& info) {
   FilesystemSpace space;
   space.block_bytes = static_cast<int64_t>(info.f_bsize);
   space.total_bytes = static_cast<int64_t>(info.f_blocks) * space.block_bytes;
@@ -115,6 +110,21 @@ StatusOr<FilesystemSpace> GetFilesystemSpace(const std::string& path) {
   space.free_inodes = static_cast<int64_t>(info.f_ffree);
   space.type = static_cast<uint64_t>(info.f_type);
   return space;
+}
+
+}  // namespace
+
+StatusOr<FilesystemSpace> GetFilesystemSpace(const std::string& path) {
+  struct statfs info {};
+  if (statfs(path.c_str(), &info) < 0)
+    return ErrnoStatus(errno, fmt::format("ask for the free space of {}", path));
+  return SpaceOf(info);
+}
+
+StatusOr<FilesystemSpace> GetFilesystemSpace(int fd) {
+  struct statfs info {};
+  if (fstatfs(fd, &info) < 0) return ErrnoStatus(errno, "ask for a filesystem's free space");
+  return SpaceOf(info);
 }
 
 StatusOr<int64_t> GetMemAvailable(const MemoryInfoOptions& options) {

@@ -20,6 +20,7 @@ struct FilesystemSpace {
 
 // kNotFound, kPermissionDenied  as statfs(2) says
 StatusOr<FilesystemSpace> GetFilesystemSpace(const std::string& path);
+StatusOr<FilesystemSpace> GetFilesystemSpace(int fd);
 
 // One level of this process's cgroup that has a memory limit.
 struct CgroupHeadroom {

@@ -139,6 +139,10 @@ StatusOr<std::unique_ptr<SegmentSource>> FileSource::Open(SourceKind kind, const
 StatusOr<std::shared_ptr<Segment>> FileSource::Claim(SegmentId id, int64_t size_bytes,
                                                      const CancelFn& cancelled) {
   TB_ASSIGN_OR_RETURN(const int64_t whole_bytes, SegmentBytes(size_bytes, info_.page_bytes));
+  // Chunk by chunk a size that cannot fit would fill the filesystem before it failed, and others would fail with it.
+  if (const FilesystemSpace space = Space(); space.total_bytes > 0 && whole_bytes > space.free_bytes) {
+    return ExplainShortage(ResourceExhaustedError("it cannot fit"), size_bytes);
+  }
   const std::string name = ToString(id);
   const auto make_file = [&name](const InstanceDirectory& where) {
     return Fd(openat(where.fd(), name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
@@ -189,10 +193,9 @@ Status FileSource::ExplainShortage(const Status& status, int64_t size_bytes) con
 }
 
 FilesystemSpace FileSource::Space() const {
-  StatusOr<FilesystemSpace> space =
-      info_.kind == SourceKind::kHugetlbfs
-          ? HugetlbPool(info_.page_bytes)
-          : GetFilesystemSpace(fmt::format("/proc/self/fd/{}", directory()->fd()));
+  StatusOr<FilesystemSpace> space = info_.kind == SourceKind::kHugetlbfs
+                                        ? HugetlbPool(info_.page_bytes)
+                                        : GetFilesystemSpace(directory()->fd());
   return space.ok() ? *space : FilesystemSpace{};
 }
 

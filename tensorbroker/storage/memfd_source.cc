@@ -21,6 +21,8 @@
 namespace tensorbroker {
 namespace {
 
+constexpr int64_t kWorthACheckBytes = int64_t{64} << 20;
+
 class MemfdSegment : public Segment {
  public:
   MemfdSegment(SegmentInfo info, Fd fd) : info_(info), fd_(std::move(fd)) {}
@@ -51,6 +53,17 @@ class MemfdSegment : public Segment {
   Fd fd_ TB_GUARDED_BY(mutex_);
 };
 
+// No filesystem bounds a memfd: a size past the machine's memory would end in an OOM kill. (The Headroom before a source
+// also knows of cgroups and of what is being reserved; this is for sizes that cannot work at all.)
+Status CheckMemory(int64_t size_bytes) {
+  if (size_bytes < kWorthACheckBytes) return OkStatus();
+  const StatusOr<int64_t> available = GetMemAvailable();
+  if (!available.ok() || size_bytes <= *available) return OkStatus();
+  return ResourceExhaustedError(
+      fmt::format("reserve {} bytes: this machine has {} bytes available: free memory, or ask for less",
+                  size_bytes, *available));
+}
+
 StatusOr<Fd> NewMemfd() {
   constexpr unsigned kFlags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
   Fd fd(memfd_create("tensorbroker", kFlags | MFD_NOEXEC_SEAL));
@@ -75,6 +88,7 @@ MemfdSource::MemfdSource() {
 StatusOr<std::shared_ptr<Segment>> MemfdSource::Claim(SegmentId id, int64_t size_bytes,
                                                       const CancelFn& cancelled) {
   TB_ASSIGN_OR_RETURN(const int64_t whole_bytes, SegmentBytes(size_bytes, info_.page_bytes));
+  TB_RETURN_IF_ERROR(CheckMemory(whole_bytes));
   TB_ASSIGN_OR_RETURN(Fd fd, NewMemfd());
   TB_ASSIGN_OR_RETURN(const Reservation reserved,
                       ReserveFile(fd.get(), whole_bytes, advise_huge_, cancelled));

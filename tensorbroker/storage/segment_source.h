@@ -43,7 +43,7 @@ class SegmentSource {
   // memory, or descriptors are short: asked and free bytes,
   //                     and the remedy. Nothing is left of the attempt.
   // kCancelled          `cancelled` said so. Nothing is left.
-  // kAlreadyExists      a Segment of this id is there
+  // kAlreadyExists      a file of this id is there
   virtual StatusOr<std::shared_ptr<Segment>> Claim(SegmentId id, int64_t size_bytes,
                                                    const CancelFn& cancelled) = 0;
 
