@@ -59,3 +59,17 @@ function(tb_test name)
   gtest_discover_tests(${name}_test TEST_PREFIX ${name}/ DISCOVERY_TIMEOUT 60
     PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS ${name})
 endfunction()
+
+# tb_fuzz(lease DEPS ipc base) makes a fuzz target of lease_fuzz.cc: the fuzzer lease_fuzz where TENSORBROKER_FUZZ is on,
+# else the test that its seeds in corpus/lease pass.
+function(tb_fuzz name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;LIBS" ${ARGN})
+  if(TENSORBROKER_FUZZ)
+    tb_executable(${name}_fuzz SOURCES ${name}_fuzz.cc ${ARG_SOURCES} DEPS ${ARG_DEPS} LIBS ${ARG_LIBS})
+    target_link_options(${name}_fuzz PRIVATE -fsanitize=fuzzer)
+  else()
+    tb_executable(${name}_replay SOURCES ${name}_fuzz.cc replay_main.cc ${ARG_SOURCES} DEPS ${ARG_DEPS} LIBS ${ARG_LIBS})
+    add_test(NAME fuzz/${name}.SeedsPass COMMAND ${name}_replay ${CMAKE_CURRENT_SOURCE_DIR}/corpus/${name})
+    set_tests_properties(fuzz/${name}.SeedsPass PROPERTIES LABELS fuzz)
+  endif()
+endfunction()

@@ -1,0 +1,81 @@
+// What the Broker's calls take and give, as plain values.
+#ifndef TENSORBROKER_SERVER_CALLS_H_
+#define TENSORBROKER_SERVER_CALLS_H_
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tensorbroker/base/clock.h"
+#include "tensorbroker/base/ids.h"
+#include "tensorbroker/base/status.h"
+#include "tensorbroker/proto/records.h"
+#include "tensorbroker/tensor/device.h"
+#include "tensorbroker/tensor/header.h"
+
+namespace tensorbroker {
+
+struct OpenedSession {
+  SessionId id;
+  Token token;
+  Token lease_token;
+};
+
+struct CreateCall {
+  std::string token;
+  uint64_t call_id = 0;
+  int64_t size_bytes = 0;
+  std::optional<Header> header;  // what it is meant to hold
+  Device device;
+  std::vector<Returned> returned;  // releases that ride along
+  std::vector<uint64_t> abandoned_calls;
+};
+
+struct Created {
+  Grant grant;
+  bool zeroed = true;
+};
+using CreatedFn = std::function<void(StatusOr<Created>)>;
+
+struct OpenCall {
+  std::string token;
+  uint64_t call_id = 0;
+  std::string name;
+  GrantAccess access = GrantAccess::kReadOnly;
+};
+
+struct AttachCall {
+  std::string token;
+  uint64_t call_id = 0;
+  StorageId storage;
+  GrantAccess access = GrantAccess::kReadOnly;
+};
+
+struct ImportCall {
+  std::string token;
+  uint64_t call_id = 0;
+  StorageId storage;
+  std::string transfer_token;
+};
+
+struct PublishCall {
+  std::string token;
+  std::string name;
+  StorageId storage;
+  Header header;
+  bool replace = false;    // also over a live other session's name
+  bool persistent = true;  // false: it goes with the session
+  int64_t ttl_ns = 0;      // 0: none
+};
+
+struct ListCall {
+  std::string token;
+  std::string prefix;  // only Storages with a name that begins so
+  bool holders = false;
+};
+
+}  // namespace tensorbroker
+
+#endif  // TENSORBROKER_SERVER_CALLS_H_

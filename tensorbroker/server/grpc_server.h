@@ -1,0 +1,44 @@
+// The gRPC server over the Broker. gRPC itself stays in grpc_server.cc and service.cc.
+#ifndef TENSORBROKER_SERVER_GRPC_SERVER_H_
+#define TENSORBROKER_SERVER_GRPC_SERVER_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "tensorbroker/base/clock.h"
+#include "tensorbroker/base/status.h"
+#include "tensorbroker/ipc/fd.h"
+#include "tensorbroker/server/broker.h"
+#include "tensorbroker/server/connections.h"
+
+namespace tensorbroker {
+
+// Listens nowhere: connections are handed to it. Thread-safe.
+class GrpcServer {
+ public:
+  struct Options {
+    std::string instance;
+    uint64_t epoch = 0;
+    std::function<void()> on_stop;  // a Stop that is allowed; must not block
+  };
+  // `broker` and `connections` outlive it.
+  // kInternal  gRPC did not start
+  static StatusOr<std::unique_ptr<GrpcServer>> Start(Broker* broker, Connections* connections,
+                                                     Options options);
+  ~GrpcServer();
+
+  // Takes a connected socket that has said nothing but HTTP/2's preface.
+  void AddConnection(Fd socket);
+  // Ends the calls under way, those that take longer than `grace` by force. No connection may be added from here on.
+  void Shutdown(Duration grace);
+
+ private:
+  struct Impl;
+  explicit GrpcServer(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace tensorbroker
+
+#endif  // TENSORBROKER_SERVER_GRPC_SERVER_H_
