@@ -1,4 +1,4 @@
-# What `cmake --install` puts down: the client's libraries and headers, the package files, the two programs.
+# What `cmake --install` puts down beside the two programs: the libraries, headers and package files of the client.
 include(CMakePackageConfigHelpers)
 
 # The public headers: these, and all of this project's that they include. Nothing else is installed, so that a header
@@ -37,11 +37,6 @@ foreach(library client files proto wire ipc tensor base)
   endif()
 endforeach()
 install(TARGETS ${targets} EXPORT tensorbroker ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
-foreach(program tensorbrokerd tensorctl)
-  if(TARGET ${program})
-    install(TARGETS ${program} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT programs)
-  endif()
-endforeach()
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/tensorbroker)
 install(EXPORT tensorbroker NAMESPACE tensorbroker:: FILE tensorbrokerTargets.cmake DESTINATION ${package_dir}
