@@ -57,19 +57,24 @@ int64_t ThreadMinorFaults() {
   return usage.ru_minflt;
 }
 
-// Touches [begin, begin + length), whole huge pages, through an advised mapping. False where the kernel
-// cannot (before 5.14).
-StatusOr<bool> Populate(int fd, int64_t begin, int64_t length, int64_t size_bytes) {
+struct Populated {
+  bool done = false;   // false: the kernel cannot (before 5.14)
+  int64_t faults = 0;  // one a huge page, or one a small page
+};
+
+// Touches [begin, begin + length), whole huge pages, through an advised mapping.
+StatusOr<Populated> Populate(int fd, int64_t begin, int64_t length, int64_t size_bytes) {
   TB_ASSIGN_OR_RETURN(const Mapping mapping, Mapping::Map(fd, begin, length, Access::kReadWrite));
   const auto bytes = static_cast<size_t>(length);
   (void)madvise(mapping.data(), bytes, MADV_HUGEPAGE);
+  const int64_t before = ThreadMinorFaults();
   while (madvise(mapping.data(), bytes, MADV_POPULATE_WRITE) < 0) {
     if (errno == EINTR || errno == EAGAIN) continue;
-    if (errno == EINVAL) return false;
+    if (errno == EINVAL) return Populated{};
     // EFAULT is where a plain store would have been SIGBUS: no page was to be had.
     return Failed(errno == EFAULT ? ENOSPC : errno, size_bytes);
   }
-  return true;
+  return Populated{true, ThreadMinorFaults() - before};
 }
 
 }  // namespace
@@ -86,17 +91,16 @@ StatusOr<Reservation> ReserveFile(int fd, int64_t size_bytes, bool advise_huge, 
     if (resized < 0) return Failed(errno, size_bytes);
     const int64_t huge_end = size_bytes / huge_bytes * huge_bytes;
     const int64_t chunk = std::max(kChunkBytes / huge_bytes, int64_t{1}) * huge_bytes;
-    const int64_t faults = ThreadMinorFaults();
+    int64_t faults = 0;
     while (done < huge_end) {
       if (IsCancelled(cancelled)) return Cancelled(size_bytes);
       const int64_t length = std::min(chunk, huge_end - done);
-      TB_ASSIGN_OR_RETURN(const bool populated, Populate(fd, done, length, size_bytes));
-      if (!populated) break;
+      TB_ASSIGN_OR_RETURN(const Populated populated, Populate(fd, done, length, size_bytes));
+      if (!populated.done) break;
+      faults += populated.faults;
       done += length;
     }
-    // One fault a huge page, against one a small page.
-    const int64_t taken = ThreadMinorFaults() - faults;
-    result.huge_pages = done == huge_end && taken <= 2 * (huge_end / huge_bytes) + 16;
+    result.huge_pages = done == huge_end && faults <= 2 * (huge_end / huge_bytes);
   }
   TB_RETURN_IF_ERROR(Allocate(fd, done, size_bytes, size_bytes, cancelled));
   return result;
