@@ -28,6 +28,10 @@ struct HeaderFields {
   friend bool operator==(const HeaderFields&, const HeaderFields&) = default;
 };
 
+namespace internal {
+struct HeaderAccess;
+}
+
 // Plain value: copy freely, no allocation up to kInlineRank. A default one is a float32 scalar at byte 0.
 class Header {
  public:
@@ -70,6 +74,7 @@ class Header {
   friend bool operator==(const Header&, const Header&) = default;
 
  private:
+  friend struct internal::HeaderAccess;
   explicit Header(HeaderFields fields) : fields_(std::move(fields)) {}
 
   HeaderFields fields_;

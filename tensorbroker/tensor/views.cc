@@ -11,6 +11,7 @@
 
 namespace tensorbroker::views {
 
+using internal::HeaderAccess;
 using internal::WrapAdd;
 using internal::WrapDim;
 using internal::WrapMul;
@@ -45,10 +46,11 @@ StatusOr<Header> Transpose(const Header& header, int64_t dim0, int64_t dim1) {
   TB_ASSIGN_OR_RETURN(const size_t a, WrapDim("transpose", header, dim0));
   TB_ASSIGN_OR_RETURN(const size_t b, WrapDim("transpose", header, dim1));
   if (header.rank() == 0) return header;
-  HeaderFields fields = header.fields();
+  StatusOr<Header> result(header);
+  HeaderFields& fields = HeaderAccess::Fields(*result);
   std::swap(fields.shape[a], fields.shape[b]);
   std::swap(fields.strides[a], fields.strides[b]);
-  return Header::Make(std::move(fields));
+  return result;
 }
 
 StatusOr<Header> SwapAxes(const Header& header, int64_t axis0, int64_t axis1) {
@@ -60,7 +62,8 @@ StatusOr<Header> Permute(const Header& header, const Dims& dims) {
     return InvalidArgumentError(fmt::format("permute: {} names {} dimensions, but {} has {}", ToString(dims),
                                             dims.size(), ToString(header.shape()), header.rank()));
   }
-  HeaderFields fields = header.fields();
+  StatusOr<Header> result(header);
+  HeaderFields& fields = HeaderAccess::Fields(*result);
   std::bitset<kMaxRank> seen;
   for (size_t i = 0; i < dims.size(); ++i) {
     TB_ASSIGN_OR_RETURN(const size_t from, WrapDim("permute", header, dims[i]));
@@ -71,7 +74,7 @@ StatusOr<Header> Permute(const Header& header, const Dims& dims) {
     fields.shape[i] = header.shape()[from];
     fields.strides[i] = header.strides()[from];
   }
-  return Header::Make(std::move(fields));
+  return result;
 }
 
 StatusOr<Header> MoveDim(const Header& header, int64_t source, int64_t destination) {
@@ -174,10 +177,11 @@ StatusOr<Header> Narrow(const Header& header, int64_t dim, int64_t start, int64_
     return OutOfRangeError(
         fmt::format("narrow: start {} + length {} exceeds dimension {} of size {}", first, length, at, size));
   }
-  HeaderFields fields = header.fields();
+  StatusOr<Header> result(header);
+  HeaderFields& fields = HeaderAccess::Fields(*result);
   fields.shape[at] = length;
   MoveStart(fields, first, fields.strides[at]);
-  return Header::Make(std::move(fields));
+  return result;
 }
 
 StatusOr<Header> Select(const Header& header, int64_t dim, int64_t index) {
@@ -188,11 +192,12 @@ StatusOr<Header> Select(const Header& header, int64_t dim, int64_t index) {
     return OutOfRangeError(
         fmt::format("select: index {} is out of bounds for dimension {} of size {}", index, at, size));
   }
-  HeaderFields fields = header.fields();
+  StatusOr<Header> result(header);
+  HeaderFields& fields = HeaderAccess::Fields(*result);
   MoveStart(fields, index < 0 ? index + size : index, fields.strides[at]);
   fields.shape.erase(fields.shape.begin() + at);
   fields.strides.erase(fields.strides.begin() + at);
-  return Header::Make(std::move(fields));
+  return result;
 }
 
 StatusOr<Header> Slice(const Header& header, int64_t dim, int64_t start, int64_t end, int64_t step) {
@@ -205,11 +210,12 @@ StatusOr<Header> Slice(const Header& header, int64_t dim, int64_t start, int64_t
   const int64_t size = header.shape()[at];
   const int64_t first = std::clamp<int64_t>(start < 0 ? start + size : start, 0, size);
   const int64_t last = std::clamp<int64_t>(end < 0 ? end + size : end, first, size);
-  HeaderFields fields = header.fields();
+  StatusOr<Header> result(header);
+  HeaderFields& fields = HeaderAccess::Fields(*result);
   fields.shape[at] = (last - first) / step + ((last - first) % step != 0 ? 1 : 0);
   MoveStart(fields, first, fields.strides[at]);
   fields.strides[at] = WrapMul(fields.strides[at], step);
-  return Header::Make(std::move(fields));
+  return result;
 }
 
 StatusOr<Header> Unfold(const Header& header, int64_t dim, int64_t size, int64_t step) {

@@ -22,6 +22,12 @@ constexpr int64_t WrapAdd(int64_t a, int64_t b) {
   return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
 }
 
+// For views that read some of a header's elements, or all in another order: they edit a copy, as such an edit cannot break
+// the Header's invariant.
+struct HeaderAccess {
+  static HeaderFields& Fields(Header& header) { return header.fields_; }
+};
+
 // `dim` in [-rank, rank) as [0, rank). As in torch, a scalar takes 0 and -1.
 // kOutOfRange  the tensor has no such dimension; the message begins with `call`
 StatusOr<size_t> WrapDim(std::string_view call, const Header& header, int64_t dim);

@@ -44,6 +44,7 @@ std::string RunProgram(uint64_t seed) {
     if (naive::FromHeader(header) != tensor) return program + ": gives " + ToString(header);
     if (Status fits = CheckFits(header, storage_nbytes); !fits.ok())
       return program + ": " + std::string(Message(fits));
+    if (Header::Make(header.fields()).status() != OkStatus()) return program + ": breaks the invariant";
     const bool dense = naive::FromHeader(*Header::Contiguous(header.shape(), header.dtype(), {},
                                                              header.offset_bytes())) == tensor;
     if (header.is_contiguous() != dense) return program + ": is_contiguous is wrong";
