@@ -1,0 +1,142 @@
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <utility>
+#include <vector>
+
+#include "tensorbroker/base/ids.h"
+#include "tensorbroker/files/file.h"
+#include "tensorbroker/files/npy.h"
+#include "tensorbroker/tensor/copy.h"
+#include "tensorbroker/tensor/views.h"
+
+namespace tensorbroker {
+namespace {
+
+constexpr int64_t kChunkBytes = 4 << 20;
+
+// A name that goes unless Keep was called.
+class Temporary {
+ public:
+  explicit Temporary(std::string path) : path_(std::move(path)) {}
+  ~Temporary() {
+    if (!path_.empty()) ::unlink(path_.c_str());
+  }
+  Temporary(const Temporary&) = delete;
+  Temporary& operator=(const Temporary&) = delete;
+  const std::string& path() const { return path_; }
+  void Keep() { path_.clear(); }
+
+ private:
+  std::string path_;
+};
+
+// Writes a view's elements in row-major order, with at most one chunk of them copied at a time.
+class ElementWriter {
+ public:
+  ElementWriter(internal::File& file, const std::string& path, std::span<const std::byte> storage,
+                int64_t total, const FileProgress& progress)
+      : file_(file), path_(path), storage_(storage), total_(total), progress_(progress) {}
+
+  Status Write(const Header& header) {
+    const int64_t bytes = header.nbytes();
+    if (bytes == 0) return OkStatus();
+    if (header.is_contiguous()) return WriteDense(header.offset_bytes(), bytes);
+    if (bytes <= kChunkBytes) {
+      buffer_.resize(static_cast<size_t>(bytes));
+      TB_ASSIGN_OR_RETURN(const Header dense, Header::Contiguous(header.shape(), header.dtype()));
+      TB_RETURN_IF_ERROR(CopyStrided(dense, buffer_, header, storage_));
+      return Put(buffer_);
+    }
+    // As many steps of the first dimension as fill a chunk, or one of them in parts.
+    int dim = 0;
+    while (header.size(dim) == 1) ++dim;
+    const int64_t steps = std::max<int64_t>(1, kChunkBytes / (bytes / header.size(dim)));
+    for (int64_t i = 0; i < header.size(dim); i += steps) {
+      TB_ASSIGN_OR_RETURN(const Header part,
+                          views::Narrow(header, dim, i, std::min(steps, header.size(dim) - i)));
+      TB_RETURN_IF_ERROR(Write(part));
+    }
+    return OkStatus();
+  }
+
+ private:
+  Status WriteDense(int64_t offset, int64_t bytes) {
+    for (int64_t i = 0; i < bytes; i += kChunkBytes) {
+      TB_RETURN_IF_ERROR(Put(storage_.subspan(static_cast<size_t>(offset + i),
+                                              static_cast<size_t>(std::min(kChunkBytes, bytes - i)))));
+    }
+    return OkStatus();
+  }
+
+  Status Put(std::span<const std::byte> bytes) {
+    TB_RETURN_IF_ERROR(file_.Write(bytes, path_));
+    done_ += static_cast<int64_t>(bytes.size());
+    if (progress_ && !progress_(done_, total_))
+      return CancelledError(fmt::format("{}: writing was stopped", path_));
+    return OkStatus();
+  }
+
+  internal::File& file_;
+  const std::string& path_;
+  std::span<const std::byte> storage_;
+  const int64_t total_;
+  const FileProgress& progress_;
+  int64_t done_ = 0;
+  std::vector<std::byte> buffer_;
+};
+
+Status WriteTo(internal::File& file, const std::string& path, const Header& header,
+               std::span<const std::byte> storage, const FileProgress& progress) {
+  Dims backwards;
+  for (int i = header.rank(); i-- > 0;) backwards.push_back(i);
+  TB_ASSIGN_OR_RETURN(const Header reversed, views::Permute(header, backwards));
+  const bool fortran = !header.is_contiguous() && reversed.is_contiguous();
+  const std::string prefix = FormatNpyHeader(header, fortran);
+  TB_RETURN_IF_ERROR(file.Write(std::as_bytes(std::span(prefix)), path));
+  TB_RETURN_IF_ERROR(
+      ElementWriter(file, path, storage, header.nbytes(), progress).Write(fortran ? reversed : header));
+  return file.Close(path);
+}
+
+// Something at `path` that is written to, not replaced: a pipe, a terminal, /dev/null.
+bool IsSpecial(const std::string& path) {
+  struct stat status = {};
+  return ::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode);
+}
+
+}  // namespace
+
+Status WriteNpy(const std::string& path, const Header& header, std::span<const std::byte> storage,
+                const FileProgress& progress) {
+  if (header.device().type != DeviceType::kCpu) {
+    return FailedPreconditionError(fmt::format("write {}: the tensor is on {}; copy it to the host first",
+                                               path, ToString(header.device())));
+  }
+  if (Status fits = CheckFits(header, static_cast<int64_t>(storage.size())); !fits.ok())
+    return Annotate(fits, path);
+  if (IsSpecial(path)) {
+    const int fd = ::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY);
+    if (fd < 0) return internal::FileError("open", path, errno);
+    internal::File file(fd);
+    return WriteTo(file, path, header, storage, progress);
+  }
+  const std::string beside = fmt::format("{}.{:016x}.tmp", path, RandomNonZero64());
+  // The umask settles the mode, as for any file a program makes.
+  const int fd = ::open(beside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (fd < 0) return internal::FileError("create", path, errno);
+  Temporary temporary(beside);
+  internal::File file(fd);
+  TB_RETURN_IF_ERROR(WriteTo(file, path, header, storage, progress));
+  if (::rename(temporary.path().c_str(), path.c_str()) != 0)
+    return internal::FileError("rename to", path, errno);
+  temporary.Keep();
+  return OkStatus();
+}
+
+}  // namespace tensorbroker
