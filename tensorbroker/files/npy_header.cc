@@ -36,11 +36,11 @@ class Literal {
     if (!Take('{')) return Malformed("it is not a dictionary");
     while (!Take('}')) {
       TB_ASSIGN_OR_RETURN(const std::string key, String("a key"));
-      if (!Take(':')) return Malformed(fmt::format("no ':' after key '{}'", QuoteForMessage(key)));
+      if (!Take(':')) return Malformed(fmt::format("no ':' after key {}", QuoteForMessage(key)));
       TB_RETURN_IF_ERROR(Value(key, fields));
       if (Take(',')) continue;
       if (!Take('}'))
-        return Malformed(fmt::format("no ',' or '}}' after the value of '{}'", QuoteForMessage(key)));
+        return Malformed(fmt::format("no ',' or '}}' after the value of {}", QuoteForMessage(key)));
       break;
     }
     SkipSpace();
@@ -134,7 +134,7 @@ class Literal {
       if (fields.shape) return twice();
       TB_ASSIGN_OR_RETURN(fields.shape, Shape());
     } else {
-      return Malformed(fmt::format("unknown key '{}'", QuoteForMessage(key)));
+      return Malformed(fmt::format("unknown key {}", QuoteForMessage(key)));
     }
     return OkStatus();
   }
@@ -166,11 +166,11 @@ StatusOr<DType> DTypeFrom(const std::string& descr, std::optional<DType> wanted)
   if (const int64_t raw = RawItemSize(kind); raw != 0) {
     if (!wanted) {
       return Malformed(fmt::format(
-          "dtype '{}' is bytes without a type; say which dtype of {} byte(s) they are{}",
+          "dtype {} is bytes without a type; say which dtype of {} byte(s) they are{}",
           QuoteForMessage(descr), raw, raw == 2 ? " (bfloat16?)" : " (float8_e4m3fn? float8_e5m2?)"));
     }
     if (ItemSize(*wanted) != raw) {
-      return Malformed(fmt::format("dtype '{}' has items of {} byte(s), {} of {}", QuoteForMessage(descr),
+      return Malformed(fmt::format("dtype {} has items of {} byte(s), {} of {}", QuoteForMessage(descr),
                                    raw, Name(*wanted), ItemSize(*wanted)));
     }
     return *wanted;
@@ -184,7 +184,7 @@ StatusOr<DType> DTypeFrom(const std::string& descr, std::optional<DType> wanted)
     return known.dtype;
   }
   return Malformed(
-      fmt::format("dtype '{}' is not supported; bool, 8 to 64-bit integers, float16 to float64, complex64 "
+      fmt::format("dtype {} is not supported; bool, 8 to 64-bit integers, float16 to float64, complex64 "
                   "and complex128 are",
                   QuoteForMessage(descr)));
 }

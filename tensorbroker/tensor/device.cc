@@ -25,7 +25,7 @@ StatusOr<Device> ParseDevice(std::string_view text) {
     }
   }
   return InvalidArgumentError(
-      fmt::format("device \"{}\" is not known; use \"cpu\" or \"cuda:N\"", QuoteForMessage(text)));
+      fmt::format("device {} is not known; use \"cpu\" or \"cuda:N\"", QuoteForMessage(text)));
 }
 
 }  // namespace tensorbroker
