@@ -170,8 +170,8 @@ StatusOr<DType> DTypeFrom(const std::string& descr, std::optional<DType> wanted)
           QuoteForMessage(descr), raw, raw == 2 ? " (bfloat16?)" : " (float8_e4m3fn? float8_e5m2?)"));
     }
     if (ItemSize(*wanted) != raw) {
-      return Malformed(fmt::format("dtype {} has items of {} byte(s), {} of {}", QuoteForMessage(descr),
-                                   raw, Name(*wanted), ItemSize(*wanted)));
+      return Malformed(fmt::format("dtype {} has items of {} byte(s), {} of {}", QuoteForMessage(descr), raw,
+                                   Name(*wanted), ItemSize(*wanted)));
     }
     return *wanted;
   }

@@ -45,8 +45,8 @@ StatusOr<DType> ParseDType(std::string_view text) {
   for (const Alias& alias : kAliases) {
     if (alias.text == name) return alias.dtype;
   }
-  return InvalidArgumentError(fmt::format("dtype {} is not known; use one of: {}", QuoteForMessage(text),
-                                          fmt::join(kNames, ", ")));
+  return InvalidArgumentError(
+      fmt::format("dtype {} is not known; use one of: {}", QuoteForMessage(text), fmt::join(kNames, ", ")));
 }
 
 }  // namespace tensorbroker
