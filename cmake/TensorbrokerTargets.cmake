@@ -10,6 +10,9 @@ function(tb_compile_options target)
   if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
     target_compile_options(${target} PRIVATE -Wno-restrict)  # false on "literal" + string at -O3: GCC bug 105651
   endif()
+  if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_FLAGS MATCHES "-fsanitize=")
+    target_compile_options(${target} PRIVATE -Wno-maybe-uninitialized)  # false where checks break up what it follows
+  endif()
   if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
     target_compile_options(${target} PRIVATE -Wthread-safety)
   endif()
