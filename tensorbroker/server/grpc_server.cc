@@ -1,5 +1,6 @@
 #include "tensorbroker/server/grpc_server.h"
 
+#include <google/protobuf/stubs/logging.h>
 #include <grpc/impl/codegen/grpc_types.h>
 #include <grpcpp/resource_quota.h>
 #include <grpcpp/server.h>
@@ -31,6 +32,7 @@ GrpcServer::~GrpcServer() = default;
 
 StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(Broker* broker, Connections* connections,
                                                         Options options) {
+  google::protobuf::SetLogHandler(nullptr);  // a line for each bad string that a client sends
   auto impl = std::make_unique<Impl>(broker, connections, std::move(options));
   grpc::ServerBuilder builder;
   builder.RegisterService(&impl->service);
