@@ -13,8 +13,8 @@ namespace tensorbroker {
 inline constexpr size_t kMaxNameBytes = 255;
 
 // A good name is UTF-8 of 1 to kMaxNameBytes bytes, without control characters, in parts joined by single
-// '/'; no part is empty, "." or "..". kInvalidArgument  the rule that `name` breaks; the text shows the name
-// with control characters escaped
+// '/'; no part is empty, "." or "..".
+// kInvalidArgument  the rule that `name` breaks; the text shows the name with control characters escaped
 Status CheckName(std::string_view name);
 
 // `text` for a message or a log line: control characters, quotes and broken UTF-8 as \xNN, cut after 80

@@ -17,7 +17,8 @@ std::string HumanBytes(int64_t bytes);
 std::string HumanDuration(Duration duration);
 
 // "4096", "64KiB", "64K", "1.5 GiB", "2GB": K, M, G and T with or without iB are powers of 1,024; KB, MB, GB,
-// TB of 1,000. Case does not matter. kInvalidArgument  anything else, a negative number, or one over 2^63 - 1
+// TB of 1,000. Case does not matter.
+// kInvalidArgument  anything else, a negative number, or one over 2^63 - 1
 StatusOr<int64_t> ParseBytes(std::string_view text);
 // "250ms", "5s", "1.5 s", "10min", "2h"; a bare number is seconds; "forever" is kForever.
 // kInvalidArgument  anything else

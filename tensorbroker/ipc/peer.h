@@ -28,7 +28,8 @@ struct PeerIdentity {
 
 // The peer of a connected Unix socket. Never blocks.
 // kUnauthenticated    the kernel did not tell, or the process has ended already; for pid 0 without
-// SO_PEERPIDFD too kResourceExhausted  no descriptor left for the pidfd
+//                     SO_PEERPIDFD too
+// kResourceExhausted  no descriptor left for the pidfd
 StatusOr<PeerIdentity> IdentifyPeer(int socket);
 
 // A copy, with a pidfd of its own.

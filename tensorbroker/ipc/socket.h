@@ -41,9 +41,12 @@ struct ListenOptions {
 
 // A listening, nonblocking, close-on-exec socket at `path`, in a directory that is there already. A socket
 // that nobody answers on is replaced (callers hold the instance's LockFile, so that no other broker does the
-// same at once). kInvalidArgument   the path (CheckSocketPath) kAlreadyExists     a live process listens
-// there (its pid is named), or something that is no socket stands there kNotFound          the directory is
-// missing kPermissionDenied  the directory, or the group, is not ours to use
+// same at once).
+// kInvalidArgument   the path (CheckSocketPath)
+// kAlreadyExists     a live process listens there (its pid is named), or something that is no socket stands
+//                    there
+// kNotFound          the directory is missing
+// kPermissionDenied  the directory, or the group, is not ours to use
 StatusOr<Fd> ListenUnix(const std::string& path, const ListenOptions& options);
 
 // A connected pair, close-on-exec. For tests and for children that get one end.
@@ -51,8 +54,9 @@ StatusOr<std::pair<Fd, Fd>> SocketPair();
 
 // Sends a prefix of `bytes` (not empty), with `fd` on its first byte when it is not -1; gives how many bytes
 // went. 0: a nonblocking socket (or MSG_DONTWAIT) has no room now, and `fd` did not go. `flags` are
-// send(2)'s; MSG_NOSIGNAL is always set. kUnavailable        the peer is gone kResourceExhausted  too many
-// descriptors in flight
+// send(2)'s; MSG_NOSIGNAL is always set.
+// kUnavailable        the peer is gone
+// kResourceExhausted  too many descriptors in flight
 StatusOr<size_t> SendWithFd(int socket, std::span<const std::byte> bytes, int fd, int flags = 0);
 
 struct Received {
@@ -64,7 +68,9 @@ struct Received {
 };
 
 // Receives up to `buffer.size()` bytes and at most one descriptor (close-on-exec; more than one is refused
-// and all are closed). kUnavailable        the connection broke kInvalidArgument    more than one descriptor
+// and all are closed).
+// kUnavailable        the connection broke
+// kInvalidArgument    more than one descriptor
 // kResourceExhausted  a descriptor came and this process could not take it (RLIMIT_NOFILE)
 StatusOr<Received> RecvWithFd(int socket, std::span<std::byte> buffer, int flags = 0);
 

@@ -65,8 +65,11 @@ class BlockAllocator {
   virtual ~BlockAllocator() = default;
 
   // Zero-filled bytes at an offset that is a multiple of kHostAlignmentBytes. Blocks while memory is
-  // reserved. kInvalidArgument    a negative size kResourceExhausted  capacity, the machine, or the source is
-  // short: asked and free; nothing is charged or left kCancelled          `cancelled` said so
+  // reserved.
+  // kInvalidArgument    a negative size
+  // kResourceExhausted  capacity, the machine, or the source is short: asked and free; nothing is charged or
+  //                     left
+  // kCancelled          `cancelled` said so
   virtual StatusOr<Block> Allocate(const AllocateRequest& request) = 0;
 
   // Bytes charged to the capacity: live Blocks, rounded to pages.

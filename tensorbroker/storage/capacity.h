@@ -30,7 +30,8 @@ struct Capacity {
 
 // The least of 80 % of the free bytes of the source's filesystem, 80 % of MemAvailable (not for hugetlbfs,
 // whose pages are set aside already), and each ancestor cgroup's headroom less a margin for the broker's own
-// heap. kUnimplemented  nothing bounds it that could be read
+// heap.
+// kUnimplemented  nothing bounds it that could be read
 StatusOr<Capacity> DefaultCapacity(const SegmentSource& source, const MemoryInfoOptions& options = {});
 
 // Bytes charged against a capacity. Thread-safe.

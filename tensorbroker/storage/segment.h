@@ -37,8 +37,9 @@ class Segment {
   virtual const SegmentInfo& info() const = 0;
 
   // A descriptor for another process to map: for kReadOnly one that can neither be written, nor truncated,
-  // nor mapped shared and writable, nor (by another uid) opened again. Does not block. kDataLoss the file was
-  // removed behind our back: the text names RemoveIPC and the remedy kFailedPrecondition  retired
+  // nor mapped shared and writable, nor (by another uid) opened again. Does not block.
+  // kDataLoss            the file was removed behind our back: the text names RemoveIPC and the remedy
+  // kFailedPrecondition  retired
   // kResourceExhausted   no descriptor left
   // kUnimplemented       heap memory cannot be shared
   virtual StatusOr<Fd> OpenForGrant(Access access) = 0;

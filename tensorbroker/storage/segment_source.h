@@ -39,9 +39,10 @@ class SegmentSource {
   virtual const SourceInfo& info() const = 0;
 
   // A Segment of at least `size_bytes` (> 0), all of it reserved, all zero. Blocks: some 0.2 s a GiB. `id` is
-  // fresh. kInvalidArgument    size_bytes <= 0 kResourceExhausted  the filesystem, its inodes, huge pages,
-  // memory, or descriptors are short: asked and free bytes,
-  //                     and the remedy. Nothing is left of the attempt.
+  // fresh.
+  // kInvalidArgument    size_bytes <= 0
+  // kResourceExhausted  the filesystem, its inodes, huge pages, memory, or descriptors are short: asked and
+  //                     free bytes, and the remedy. Nothing is left of the attempt.
   // kCancelled          `cancelled` said so. Nothing is left.
   // kAlreadyExists      a file of this id is there
   virtual StatusOr<std::shared_ptr<Segment>> Claim(SegmentId id, int64_t size_bytes,
@@ -67,11 +68,12 @@ struct SourceOptions {
 
 // Opens a source. For shm and hugetlbfs: makes `<directory>/tensorbroker-<uid>-<instance>` (0700) and holds
 // its lock for the source's life, so that one broker an instance uses it; both go when the source ends and
-// its Segments are gone. kInvalidArgument     a bad instance, or `directory` is no filesystem of that kind
-// kAlreadyExists       another broker of this instance runs: "already running, pid N"
-// kPermissionDenied    the directory is a link or another uid's
-// kNotFound            `directory` is missing
-// kUnimplemented       no hugetlbfs is mounted, or it has no pages: the reason and the remedy
+// its Segments are gone.
+// kInvalidArgument   a bad instance, or `directory` is no filesystem of that kind
+// kAlreadyExists     another broker of this instance runs: "already running, pid N"
+// kPermissionDenied  the directory is a link or another uid's
+// kNotFound          `directory` is missing
+// kUnimplemented     no hugetlbfs is mounted, or it has no pages: the reason and the remedy
 StatusOr<std::unique_ptr<SegmentSource>> OpenSource(const SourceOptions& options);
 
 }  // namespace tensorbroker

@@ -81,7 +81,8 @@ constexpr bool IsDType(int64_t value) { return value >= 0 && value < kNumDTypes;
 std::string_view Name(DType dtype);
 
 // Reads what Name wrote; "torch.float32" and torch's aliases ("float", "half", "double", "long", "int",
-// "short", "cfloat", "cdouble") too. kInvalidArgument  anything else; the message lists the names
+// "short", "cfloat", "cdouble") too.
+// kInvalidArgument  anything else; the message lists the names
 StatusOr<DType> ParseDType(std::string_view text);
 
 namespace internal {

@@ -99,8 +99,8 @@ ByteRange ByteExtent(const Header& header);
 
 // OK where every element lies in a Storage of `storage_nbytes` (>= 0) bytes. The one place where bounds are
 // judged, for headers from peers too: no arithmetic overflows. A header without elements fits where its
-// offset is at most `storage_nbytes`. kOutOfRange  it does not; the message names the bytes that it reaches
-// and the Storage's size
+// offset is at most `storage_nbytes`.
+// kOutOfRange  it does not; the message names the bytes that it reaches and the Storage's size
 Status CheckFits(const Header& header, int64_t storage_nbytes);
 
 // "float32 (2, 3) strides (3, 1) offset 0 B cpu": for messages and logs.
