@@ -18,6 +18,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "tensorbroker/ipc/process.h"
 #include "tests/support/child_process.h"
 
 extern char** environ;
@@ -84,9 +85,11 @@ Status BrokerProcess::Launch() {
   Fd ready_read(ready[0]);
   Fd ready_write(ready[1]);
 
+  // So that it ends with the test, however that ends.
+  TB_ASSIGN_OR_RETURN(const Fd self, PidfdOpen(getpid()));
   std::vector<std::string> words = arguments_;
-  words.push_back("--ready-fd");
-  words.push_back(std::to_string(ready_write.get()));
+  words.insert(words.end(), {"--ready-fd", std::to_string(ready_write.get()), "--parent-pidfd",
+                             std::to_string(self.get())});
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
@@ -95,7 +98,9 @@ Status BrokerProcess::Launch() {
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_addopen(&actions, 2, log_path_.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
-  posix_spawn_file_actions_adddup2(&actions, ready_write.get(), ready_write.get());  // clears close-on-exec
+  // Onto themselves: that clears close-on-exec.
+  posix_spawn_file_actions_adddup2(&actions, ready_write.get(), ready_write.get());
+  posix_spawn_file_actions_adddup2(&actions, self.get(), self.get());
   const int error = posix_spawn(&pid_, argv[0], &actions, nullptr, argv.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
   if (error != 0) {

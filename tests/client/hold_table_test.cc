@@ -1,0 +1,161 @@
+#include "tensorbroker/client/hold_table.h"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <thread>
+
+#include "tensorbroker/client/session_registry.h"
+
+namespace tensorbroker::internal {
+namespace {
+
+Grant GrantOf(uint64_t serial, GrantAccess access = GrantAccess::kReadOnly) {
+  Grant grant;
+  grant.storage = {7, serial};
+  grant.size_bytes = 128;
+  grant.segment = {7, serial};
+  grant.segment_size_bytes = 4096;
+  grant.access = access;
+  return grant;
+}
+
+// Its handles end at this table, not at a session's: they are kept from their own destructor's call by being leaked there.
+class HoldTableTest : public ::testing::Test {
+ protected:
+  // Counts the grant in and gives the table's hold; the handle itself is not of interest.
+  Hold* Add(const Grant& grant, GrantAccess access) {
+    auto held = table_.Add(session_, grant, access);
+    EXPECT_TRUE(held.ok()) << held.status();
+    auto* kept = new std::shared_ptr<HeldStorage>(*held);  // as long as the table says
+    handles_.push_back(kept);
+    return (*held)->hold();
+  }
+  void Drop(Hold* hold) { table_.HandleGone(hold); }
+
+  HoldTable& table_ = *new HoldTable;  // outlives the leaked handles
+  std::shared_ptr<Session> session_ = nullptr;
+  static inline std::vector<std::shared_ptr<HeldStorage>*> handles_;
+};
+
+TEST_F(HoldTableTest, ReleaseGivesBackAllGrants) {
+  Hold* hold = Add(GrantOf(1), GrantAccess::kReadOnly);
+  EXPECT_EQ(Add(GrantOf(1), GrantAccess::kReadOnly), hold);
+  EXPECT_EQ(Add(GrantOf(1), GrantAccess::kReadOnly), hold);
+  EXPECT_EQ(hold->handles, 1u);
+  EXPECT_TRUE(table_.Take(10, 0).empty());
+  EXPECT_TRUE(table_.HandleGone(hold));
+  const ReleaseBatch batch = table_.Take(10, 0);
+  ASSERT_EQ(batch.returned.size(), 1u);
+  EXPECT_EQ(batch.returned[0].storage, (StorageId{7, 1}));
+  EXPECT_EQ(batch.returned[0].grants, 3u);
+  EXPECT_TRUE(table_.Take(10, 0).empty());
+}
+
+TEST_F(HoldTableTest, ReadOnlyAndReadWriteAreTwoHandlesOfOneHold) {
+  Hold* hold = Add(GrantOf(2, GrantAccess::kReadWrite), GrantAccess::kReadWrite);
+  EXPECT_EQ(Add(GrantOf(2), GrantAccess::kReadOnly), hold);
+  EXPECT_EQ(hold->handles, 2u);
+  EXPECT_FALSE(table_.HandleGone(hold));
+  EXPECT_TRUE(table_.Take(10, 0).empty());
+  EXPECT_TRUE(table_.HandleGone(hold));
+  EXPECT_EQ(table_.Take(10, 0).returned.size(), 1u);
+}
+
+TEST_F(HoldTableTest, AHoldOlderThanALiveForkIsPutOffUntilItsEnd) {
+  Hold* hold = Add(GrantOf(3), GrantAccess::kReadOnly);
+  hold->born = 4;
+  table_.HandleGone(hold);
+  EXPECT_TRUE(table_.Take(10, 5).empty());
+  EXPECT_TRUE(table_.put_off());
+  table_.LookAtForks(5);
+  EXPECT_TRUE(table_.Take(10, 5).empty());
+  table_.LookAtForks(0);
+  EXPECT_EQ(table_.Take(10, 0).returned.size(), 1u);
+  EXPECT_FALSE(table_.put_off());
+}
+
+TEST_F(HoldTableTest, AYoungerHoldDoesNotWaitForTheFork) {
+  Hold* hold = Add(GrantOf(4), GrantAccess::kReadOnly);
+  hold->born = 5;
+  table_.HandleGone(hold);
+  EXPECT_EQ(table_.Take(10, 5).returned.size(), 1u);
+}
+
+TEST_F(HoldTableTest, AContradictionIsRefusedAndItsGrantGivenBack) {
+  Add(GrantOf(5), GrantAccess::kReadOnly);
+  Grant other = GrantOf(5);
+  other.size_bytes = 64;
+  EXPECT_EQ(table_.Add(session_, other, GrantAccess::kReadOnly).status().code(), StatusCode::kInternal);
+  const ReleaseBatch batch = table_.Take(10, 0);
+  ASSERT_EQ(batch.returned.size(), 1u);
+  EXPECT_EQ(batch.returned[0].grants, 1u);
+}
+
+TEST_F(HoldTableTest, AnAbandonedCallIsSentOnce) {
+  EXPECT_TRUE(table_.Abandon(9));
+  EXPECT_FALSE(table_.Abandon(10));  // the thread is awake already
+  EXPECT_EQ(table_.Take(10, 0).abandoned_calls.size(), 2u);
+  EXPECT_TRUE(table_.Take(10, 0).empty());
+  EXPECT_EQ(table_.pending_since(), TimePoint::max());
+}
+
+TEST_F(HoldTableTest, TakesNoMoreThanAsked) {
+  for (uint64_t i = 0; i < 25; ++i) Drop(Add(GrantOf(100 + i), GrantAccess::kReadOnly));
+  EXPECT_EQ(table_.Take(10, 0).returned.size(), 10u);
+  EXPECT_NE(table_.pending_since(), TimePoint::max());
+  EXPECT_EQ(table_.Take(100, 0).returned.size(), 15u);
+  EXPECT_EQ(table_.pending_since(), TimePoint::max());
+}
+
+TEST_F(HoldTableTest, AfterTheSessionIsLostNothingIsSent) {
+  Hold* kept = Add(GrantOf(6), GrantAccess::kReadOnly);
+  Drop(Add(GrantOf(7), GrantAccess::kReadOnly));
+  table_.SessionLost();
+  EXPECT_TRUE(table_.Take(10, 0).empty());
+  EXPECT_FALSE(table_.HandleGone(kept));
+  EXPECT_TRUE(table_.Take(10, 0).empty());
+}
+
+// What a fork's child does with it.
+TEST_F(HoldTableTest, AChildInheritsWhatHasHandlesAndClaimsIt) {
+  Hold* kept = Add(GrantOf(8), GrantAccess::kReadOnly);
+  Hold* gone = Add(GrantOf(9), GrantAccess::kReadOnly);
+  Hold* dropped = Add(GrantOf(10), GrantAccess::kReadOnly);
+  Drop(Add(GrantOf(11), GrantAccess::kReadOnly));
+  table_.Lock();
+  table_.UnlockInChild();
+  EXPECT_TRUE(table_.Take(10, 0).empty());
+  EXPECT_EQ(table_.Inherited().size(), 3u);
+  EXPECT_FALSE(table_.HandleGone(dropped));  // needs no release
+  table_.Claimed({GrantOf(8), GrantOf(10)}, false);
+  table_.Claimed({}, true);
+  EXPECT_TRUE(table_.Inherited().empty());
+  // What was dropped while the claim was under way goes back.
+  const ReleaseBatch surplus = table_.Take(10, 0);
+  ASSERT_EQ(surplus.returned.size(), 1u);
+  EXPECT_EQ(surplus.returned[0].storage, (StorageId{7, 10}));
+  EXPECT_TRUE(table_.HandleGone(kept));
+  EXPECT_FALSE(table_.HandleGone(gone));
+  EXPECT_EQ(table_.Take(10, 0).returned.size(), 1u);
+}
+
+TEST_F(HoldTableTest, OneMappingServesAllOfASegmentAndEndsWithTheLastHold) {
+  const Fd file(memfd_create("segment", MFD_CLOEXEC));
+  ASSERT_EQ(ftruncate(file.get(), 4096), 0);
+  Hold* hold = Add(GrantOf(12), GrantAccess::kReadOnly);
+  EXPECT_EQ(table_.FindMapping(hold, GrantAccess::kReadOnly), nullptr);
+  const auto map = [&] { return std::make_shared<Mapping>(*Mapping::Map(file, 0, 4096, Access::kReadOnly)); };
+  std::shared_ptr<Mapping> first = table_.AddMapping(hold, GrantAccess::kReadOnly, map());
+  EXPECT_EQ(table_.AddMapping(hold, GrantAccess::kReadOnly, map()), first);
+  EXPECT_EQ(table_.FindMapping(hold, GrantAccess::kReadOnly), first);
+  EXPECT_EQ(table_.FindMapping(hold, GrantAccess::kReadWrite), nullptr);
+  const std::weak_ptr<Mapping> watch = std::exchange(first, nullptr);
+  table_.HandleGone(hold);
+  table_.Take(10, 0);  // and the batch's end
+  EXPECT_TRUE(watch.expired());
+}
+
+}  // namespace
+}  // namespace tensorbroker::internal
