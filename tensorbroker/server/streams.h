@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "tensorbroker/base/mutex.h"
 #include "tensorbroker/base/status.h"
 #include "tensorbroker/proto/convert.h"
 #include "tensorbroker/proto/grpc_status.h"
@@ -40,10 +41,15 @@ class PagesReactor final : public grpc::ServerWriteReactor<Reply> {
       this->Finish(grpc::Status(grpc::StatusCode::CANCELLED, "the caller has left"));
     }
   }
-  void OnDone() override { delete this; }
+  void OnDone() override {
+    mutex_.Lock();  // what the last thread wrote is seen here
+    mutex_.Unlock();
+    delete this;
+  }
 
  private:
   void Next() {
+    MutexLock lock(mutex_);
     if (connection_ == nullptr) {
       return this->Finish(ToGrpc(UnavailableError("the connection has ended; connect again")));
     }
@@ -62,6 +68,7 @@ class PagesReactor final : public grpc::ServerWriteReactor<Reply> {
     this->StartWrite(&reply_);
   }
 
+  Mutex mutex_;  // gRPC calls one at a time, but by locks that are not ours to rely on
   const std::shared_ptr<Connection> connection_;
   const NextPage next_page_;
   const AddRecord add_record_;
