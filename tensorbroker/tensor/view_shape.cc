@@ -58,7 +58,7 @@ StatusOr<Dims> Infer(std::string_view call, const Header& header, const Dims& sh
     const auto count =
         overflow ? std::string("over 2^63") : fmt::format("{}{}", unknown ? "a multiple of " : "", known);
     return InvalidArgumentError(
-        fmt::format("{}: {} takes {} elements, but the tensor {} has {}; choose a shape of {}", call,
+        fmt::format("{}: {} takes {} elements, but the tensor {} has {}; choose sizes whose product is {}", call,
                     ToString(shape), count, ToString(header.shape()), numel, numel));
   }
   Dims result = shape;
