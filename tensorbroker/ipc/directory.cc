@@ -30,6 +30,15 @@ Status ExplainOpen(int err, const std::string& subject, const std::string& path)
   return ErrnoStatus(err, subject);
 }
 
+// A umask may leave our own new directory without even our own rights. errno is EACCES where it does nothing.
+bool MakeReadable(const Fd& directory) {
+  struct stat info {};
+  const bool done = directory.valid() && fstat(directory.get(), &info) == 0 && info.st_uid == geteuid() &&
+                    chmod(fmt::format("/proc/self/fd/{}", directory.get()).c_str(), 0700) == 0;
+  if (!done) errno = EACCES;
+  return done;
+}
+
 }  // namespace
 
 StatusOr<Fd> OpenPrivateDirectory(const std::string& path, mode_t mode, Create create) {
@@ -38,7 +47,11 @@ StatusOr<Fd> OpenPrivateDirectory(const std::string& path, mode_t mode, Create c
   if (create == Create::kYes && mkdir(path.c_str(), 0700) < 0 && errno != EEXIST) {
     return ErrnoStatus(errno, fmt::format("make the directory {}", path));
   }
-  Fd fd(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  constexpr int kFlags = O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+  Fd fd(open(path.c_str(), O_RDONLY | kFlags));
+  if (!fd.valid() && errno == EACCES && MakeReadable(Fd(open(path.c_str(), O_PATH | kFlags)))) {
+    fd.reset(open(path.c_str(), O_RDONLY | kFlags));
+  }
   if (!fd.valid()) return ExplainOpen(errno, subject, path);
   struct stat info {};
   if (fstat(fd.get(), &info) < 0) return ErrnoStatus(errno, subject);

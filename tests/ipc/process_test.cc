@@ -71,18 +71,23 @@ TEST(Processes, CommandLinesAreReadableBoundedAndHarmless) {
   const StatusOr<std::string> own = ReadCommandLine(getpid());
   ASSERT_TRUE(own.ok());
   EXPECT_THAT(*own, HasSubstr("ipc_test"));
-  int ends[2];
-  ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+  // The shell says when it runs (before that there is no command line), then waits for a word that never comes.
+  int from_shell[2], to_shell[2];
+  ASSERT_EQ(pipe2(from_shell, O_CLOEXEC), 0);
+  ASSERT_EQ(pipe2(to_shell, O_CLOEXEC), 0);
+  const Fd read_end(from_shell[0]), hold_open(to_shell[1]);
   const pid_t pid = fork();
   if (pid == 0) {
+    dup2(to_shell[0], 0);
+    dup2(from_shell[1], 1);
     const std::string text = "\x1b[31mred\n" + std::string(500, 'a');
-    execl("/bin/sh", "sh", "-c", "read line; exit 0", text.c_str(), nullptr);
+    execl("/bin/sh", "sh", "-c", "echo; read line", text.c_str(), nullptr);
     _exit(1);
   }
-  close(ends[1]);
+  close(from_shell[1]);
+  close(to_shell[0]);
   char byte;
-  (void)!read(ends[0], &byte, 1);  // the end: exec closed it
-  close(ends[0]);
+  ASSERT_EQ(read(read_end.get(), &byte, 1), 1);
   const StatusOr<std::string> hostile = ReadCommandLine(pid);
   kill(pid, SIGKILL);
   waitpid(pid, nullptr, 0);
