@@ -12,10 +12,9 @@ namespace tensorbroker {
 
 class InstanceDirectory;
 
-// A file a Segment, named by its id, mode 0600, in a directory of mode 0700 whose lock this source holds.
-// Keeps no descriptor
-// a Segment, and no LRU of them: a grant opens the file by name, 0.8 us against 0.3 us for a dup where a grant's round trip
-// takes 13 us or more, and sees when the file has gone.
+// A file a Segment, named by its id, mode 0600, in a directory of mode 0700 whose lock this source holds. Keeps
+// no descriptor a Segment, and no LRU of them: a grant opens the file by name, 0.8 us against 0.3 us for a dup
+// where a grant's round trip takes 13 us or more, and sees when the file has gone.
 class FileSource : public SegmentSource {
  public:
   // `place` is the instance's directory itself; `parent` a directory on the filesystem. Errors as OpenSource.
