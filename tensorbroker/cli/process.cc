@@ -1,0 +1,131 @@
+#include "tensorbroker/cli/process.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <spawn.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+
+#include "tensorbroker/cli/text.h"
+#include "tensorbroker/client/inspector.h"
+
+extern char** environ;
+
+namespace tensorbroker::cli {
+namespace {
+
+constexpr const char* kDaemon = "tensorbrokerd";
+
+bool IsExecutable(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::is_regular_file(path, error) && access(path.c_str(), X_OK) == 0;
+}
+
+std::vector<char*> Pointers(std::vector<std::string>& argv) {
+  std::vector<char*> pointers;
+  for (std::string& word : argv) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+Status StartError(const std::string& program, int error) {
+  const std::string message =
+      fmt::format("{} cannot be started: {}", Printable(program), std::strerror(error));
+  if (error == ENOENT || error == ENOTDIR) return NotFoundError(message);
+  if (error == EACCES || error == EPERM || error == ENOEXEC) return PermissionDeniedError(message);
+  return UnavailableError(message);
+}
+
+}  // namespace
+
+StatusOr<std::string> FindDaemon() {
+  if (const char* named = std::getenv("TENSORBROKER_DAEMON"); named != nullptr && *named != '\0') {
+    if (IsExecutable(named)) return std::string(named);
+    return NotFoundError(
+        fmt::format("$TENSORBROKER_DAEMON is {}, which is no executable file", Printable(named)));
+  }
+  std::error_code error;
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
+  const std::string beside = (self.parent_path() / kDaemon).string();
+  if (!error && IsExecutable(beside)) return beside;
+  const char* const path = std::getenv("PATH");
+  std::string_view left = path == nullptr ? "" : path;
+  while (!left.empty()) {
+    const size_t end = std::min(left.find(':'), left.size());
+    const std::string candidate = std::string(left.substr(0, end)) + "/" + kDaemon;
+    if (end > 0 && IsExecutable(candidate)) return candidate;
+    left.remove_prefix(std::min(end + 1, left.size()));
+  }
+  return NotFoundError(fmt::format("no {}: looked at {} and in $PATH; set $TENSORBROKER_DAEMON to its path",
+                                   kDaemon, Printable(beside)));
+}
+
+Status Exec(std::vector<std::string> argv) {
+  const std::vector<char*> pointers = Pointers(argv);
+  execv(pointers[0], pointers.data());
+  return StartError(argv[0], errno);
+}
+
+StatusOr<Stopped> StopBroker(const Client& client, Duration timeout) {
+  TB_ASSIGN_OR_RETURN(const BrokerInfo info, client.inspector().Info());
+  // Before the request: a process that is gone already has no pidfd, and its pid may be another's.
+  const int pidfd = static_cast<int>(syscall(SYS_pidfd_open, info.pid, 0));
+  StatusOr<int32_t> pid = client.inspector().Stop();
+  Stopped stopped;
+  if (pid.ok()) stopped.pid = *pid;
+  if (pid.ok() && pidfd >= 0) {
+    const TimePoint deadline = DeadlineAfter(Clock::Real().Now(), timeout);
+    while (!stopped.ended) {
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::Real().Now());
+      pollfd poll_fd{pidfd, POLLIN, 0};
+      const int ready = poll(&poll_fd, 1, static_cast<int>(std::clamp<int64_t>(left.count(), 0, 1'000'000)));
+      stopped.ended = ready == 1;
+      if (ready == 0 && Clock::Real().Now() >= deadline) break;
+      if (ready < 0 && errno != EINTR) break;
+    }
+  }
+  if (pidfd >= 0) close(pidfd);
+  if (!pid.ok()) return pid.status();
+  return stopped;
+}
+
+Job::Job() {
+  sigemptyset(&handed_on_);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH, SIGCHLD}) {
+    sigaddset(&handed_on_, signal);
+  }
+  pthread_sigmask(SIG_BLOCK, &handed_on_, &before_);
+}
+
+StatusOr<int> Job::Run(std::vector<std::string> argv) {
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setsigmask(&attributes, &before_);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+  const std::vector<char*> pointers = Pointers(argv);
+  pid_t pid = 0;
+  const int error = posix_spawnp(&pid, pointers[0], nullptr, &attributes, pointers.data(), environ);
+  posix_spawnattr_destroy(&attributes);
+  if (error != 0) return StartError(argv[0], error);
+  while (true) {
+    siginfo_t info{};
+    const int signal = sigwaitinfo(&handed_on_, &info);
+    if (signal < 0) continue;  // EINTR
+    if (signal == SIGCHLD) {
+      int status = 0;
+      if (waitpid(pid, &status, WNOHANG) != pid) continue;  // another child, or a stop
+      return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    }
+    // A terminal has already sent its own to the command, which is of the same group.
+    if (info.si_code != SI_KERNEL) kill(pid, signal);
+  }
+}
+
+}  // namespace tensorbroker::cli

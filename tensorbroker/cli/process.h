@@ -1,0 +1,51 @@
+// Other programs: the daemon that `serve` and `run` start, and waiting for a process's end.
+#ifndef TENSORBROKER_CLI_PROCESS_H_
+#define TENSORBROKER_CLI_PROCESS_H_
+
+#include <signal.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tensorbroker/base/clock.h"
+#include "tensorbroker/base/status.h"
+#include "tensorbroker/client/client.h"
+
+namespace tensorbroker::cli {
+
+// The tensorbrokerd to start: $TENSORBROKER_DAEMON, else beside this program, else in $PATH.
+// kNotFound  none of them is an executable file: each place is named
+StatusOr<std::string> FindDaemon();
+
+// Replaces this process by `argv` (argv[0] is a path). Comes back only with the error.
+// kNotFound, kPermissionDenied, kUnavailable  what execve(2) says
+Status Exec(std::vector<std::string> argv);
+
+struct Stopped {
+  int32_t pid = 0;
+  bool ended =
+      false;  // false: it still ran after the timeout, or its pid means nothing here (another pid namespace)
+};
+
+// Asks the broker of `client` to end, and waits up to `timeout` for its process to be gone. Codes as Inspector::Stop.
+StatusOr<Stopped> StopBroker(const Client& client, Duration timeout);
+
+// A command started with what this process was given: its streams, directory and environment.
+class Job {
+ public:
+  // From now on signals that would end this process wait for Run. Call it before any thread is started.
+  Job();
+  // Starts `argv` ($PATH is searched), hands on the signals that this process gets, and gives the exit code: the
+  // command's own, 128 + signal where one ended it.
+  // kNotFound, kPermissionDenied  the command cannot be started
+  StatusOr<int> Run(std::vector<std::string> argv);
+
+ private:
+  sigset_t handed_on_;
+  sigset_t before_;
+};
+
+}  // namespace tensorbroker::cli
+
+#endif  // TENSORBROKER_CLI_PROCESS_H_
