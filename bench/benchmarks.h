@@ -36,7 +36,7 @@ Answer AttachCold1Gib(Context& context);      // attach_cold_1gib
 Answer Attach8GibTouchOne(Context& context);  // attach_8gib_touch_one
 Answer CopyContiguous(Context& context);      // copy_contiguous
 Answer CopyTransposed(Context& context);      // copy_transposed
-Answer Reclaim(Context& context);             // reclaim_one, reclaim_1000
+Answer Reclaim(Context& context);             // reclaim_one, reclaim_one_64mib, reclaim_1000
 Answer OtherClientP99(Context& context);      // other_client_p99
 Answer ManyStorages(Context& context);        // list_100k, heap_per_storage
 Answer RpcLookup1m(Context& context);         // rpc_lookup_1m

@@ -6,7 +6,7 @@ namespace {
 
 // The floor: what anyone would write.
 void TransposeBlocked(const float* source, float* target, int64_t rows, int64_t columns) {
-  constexpr int64_t kBlock = 16;  // a cache line of floats
+  constexpr int64_t kBlock = 64;  // the fastest of 8, 16, 32 and 64, reading or writing rows
   for (int64_t r = 0; r < rows; r += kBlock) {
     for (int64_t c = 0; c < columns; c += kBlock) {
       for (int64_t i = r; i < r + kBlock; ++i) {

@@ -23,10 +23,11 @@ double Median(std::vector<double> values) {
   return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
 }
 
-double Spread(const std::vector<double>& values) {
-  const auto [least, most] = std::minmax_element(values.begin(), values.end());
+double Spread(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const size_t outliers = values.size() / 10;  // at each end
   const double median = Median(values);
-  return median > 0 ? (*most - *least) / median : 0;
+  return median > 0 ? (values[values.size() - 1 - outliers] - values[outliers]) / median : 0;
 }
 
 std::string Figure(double value) {

@@ -32,7 +32,7 @@ struct Row {
   std::optional<double> ratio;   // ours / against
   std::optional<double> budget;  // of the ratio; of the value where nothing is against
   std::optional<bool> holds;     // nothing: no budget, or a floor that spreads over 25 %
-  double spread = 0;             // (largest - smallest) / median of the rounds' values
+  double spread = 0;             // (ninth decile - first decile) / median of the rounds' values
   double against_spread = 0;
   std::string note;
 };

@@ -43,7 +43,7 @@ const std::vector<Benchmark>& Benchmarks() {
       {{"attach_8gib_touch_one"}, Attach8GibTouchOne},
       {{"copy_contiguous"}, CopyContiguous},
       {{"copy_transposed"}, CopyTransposed},
-      {{"reclaim_one", "reclaim_1000"}, Reclaim},
+      {{"reclaim_one", "reclaim_one_64mib", "reclaim_1000"}, Reclaim},
       {{"other_client_p99"}, OtherClientP99},
       {{"list_100k", "heap_per_storage"}, ManyStorages},
       {{"rpc_lookup_1m"}, RpcLookup1m},

@@ -9,7 +9,7 @@ Runs the benchmarks whose name contains a FILTER (all where there is none) and p
   ratio         the median of the rounds' ratios, ours / floor
   budget        what the ratio (or, where there is no floor, the value) may be at most
   holds         yes, NO, or "-": no budget, or a floor that spread over 25 % and so proves nothing
-  spread        (largest - smallest) / median of the rounds, ours / floor
+  spread        (ninth decile - first decile) / median of the rounds, ours / floor
 
 Processes are pinned: clients to core 0, servers to core 1. docs/benchmarks.md has the questions and a machine's answers.
 
