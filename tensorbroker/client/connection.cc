@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <optional>
 #include <utility>
 
@@ -219,7 +220,8 @@ struct Connection::Impl {
   Status Convert(const Subject& subject, const grpc::Status& status) const {
     if (status.ok()) return OkStatus();
     const Status converted = FromGrpc(status);
-    if (converted.code() == StatusCode::kUnavailable) {
+    // Nobody but a broker that is ending cancels a call of ours: our own cancels are told apart before.
+    if (converted.code() == StatusCode::kUnavailable || converted.code() == StatusCode::kCancelled) {
       return UnavailableError(fmt::format("{}: {} is gone ({}); start it again and connect anew",
                                           subject.ToString(), Broker(), status.error_message()));
     }
@@ -368,7 +370,14 @@ struct Connection::Impl {
 
 void Connection::InitLibrary() {
   [[maybe_unused]] static const bool once = [] {
-    grpc_init();  // never shut down: its end is the process's
+    // gRPC's default engine waits on one epoll set a process, and a forked child shares that set with its parent:
+    // the parent is then woken for the child's sockets, with the child's pointers. Its "poll" engine shares nothing.
+    // (Where the program itself brought gRPC up before us, or chose an engine, that choice stands.)
+    constexpr const char* kEngine = "GRPC_POLL_STRATEGY";
+    const bool chosen = getenv(kEngine) != nullptr;
+    if (!chosen) setenv(kEngine, "poll", 1);
+    grpc_init();                     // never shut down: its end is the process's
+    if (!chosen) unsetenv(kEngine);  // nothing for the program's children, or another gRPC in it
     return true;
   }();
 }
