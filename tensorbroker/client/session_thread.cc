@@ -125,7 +125,7 @@ void Session::SendReleases(Link& link) {
 }
 
 Status Session::Flush(TimePoint deadline) {
-  TB_RETURN_IF_ERROR(GetLink(deadline).status());
+  TB_ASSIGN_OR_RETURN(const std::shared_ptr<Link> link, GetLink(deadline));
   uint64_t wanted = 0;
   {
     MutexLock lock(mutex_);
@@ -137,7 +137,8 @@ Status Session::Flush(TimePoint deadline) {
     if (link_ != nullptr) TB_RETURN_IF_ERROR(link_->Check());
     if (!changed_.WaitUntil(mutex_, deadline)) {
       return DeadlineExceededError(
-          fmt::format("Flush: no answer from the broker at {} in time; is it stopped?", socket()));
+          fmt::format("Flush: no answer from the broker (pid {}) at {} in time; is it stopped?",
+                      link->session().broker_pid, socket()));
     }
   }
   return flush_status_;
