@@ -87,7 +87,7 @@ void Log(LogLevel level, std::string_view event, std::initializer_list<LogField>
     line += ' ';
     line += field.key;
     line += '=';
-    line += NeedsQuotes(field.value) ? QuoteForMessage(field.value) : field.value;
+    line += NeedsQuotes(field.value) ? QuoteForMessage(field.value, kMaxMessageBytes) : field.value;
   }
   LockedLogger::Get().Write(level, line);
 }

@@ -39,11 +39,10 @@ bool IsControl(std::string_view character) {
 
 }  // namespace
 
-std::string QuoteForMessage(std::string_view text) {
-  constexpr size_t kKeepBytes = 80;
+std::string QuoteForMessage(std::string_view text, size_t keep_bytes) {
   std::string quoted = "\"";
   size_t at = 0;
-  while (at < text.size() && at < kKeepBytes) {
+  while (at < text.size() && at < keep_bytes) {
     const size_t length = Utf8Length(text.substr(at));
     const std::string_view character = text.substr(at, length == 0 ? 1 : length);
     if (length == 0 || IsControl(character) || character == "\"" || character == "\\") {
