@@ -272,6 +272,7 @@ void Daemon::Finish() {
   grpc_->Shutdown(kShutdownGrace);
   host_.FinishWork();  // what is reserved late finds its caller gone
   leases_.Clear();
+  allocator_.LeaveBytes();  // clients may read on in what they have mapped
   broker_.Clear();
   connections_.Clear();
   host_.Clear();

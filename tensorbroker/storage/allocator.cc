@@ -54,7 +54,7 @@ StatusOr<Block> SegmentPerStorage::Allocate(const AllocateRequest& request) {
 void SegmentPerStorage::Free(std::shared_ptr<Segment> segment, int64_t, int64_t) {
   const SegmentInfo info = segment->info();
   if (on_retire_) on_retire_(info.id);
-  segment->Retire();
+  leaving_ ? segment->Leave() : segment->Retire();
   budget_->Refund(info.size_bytes);
 }
 

@@ -93,6 +93,9 @@ class SegmentPerStorage : public BlockAllocator {
   StatusOr<Block> Allocate(const AllocateRequest& request) override;
   int64_t reserved_bytes() const override { return budget_->used_bytes(); }
 
+  // From now on a Block's end leaves its bytes to those who have them mapped (Segment::Leave). For the broker's end.
+  void LeaveBytes() { leaving_ = true; }
+
  private:
   void Free(std::shared_ptr<Segment> segment, int64_t offset_bytes, int64_t size_bytes) override;
 
@@ -102,6 +105,7 @@ class SegmentPerStorage : public BlockAllocator {
   Headroom* const headroom_;
   const std::function<void(SegmentId)> on_retire_;
   std::atomic<uint64_t> next_serial_{1};
+  std::atomic<bool> leaving_{false};
 };
 
 }  // namespace tensorbroker

@@ -98,6 +98,10 @@ class FileSegment : public Segment {
     unlinkat(directory_->fd(), name.c_str(), 0);
   }
 
+  void Leave() override {
+    if (!retired_.exchange(true)) unlinkat(directory_->fd(), ToString(info_.id).c_str(), 0);
+  }
+
  private:
   const SegmentInfo info_;
   const std::shared_ptr<InstanceDirectory> directory_;

@@ -36,6 +36,8 @@ class HeapSegment : public Segment {
     bytes_.reset();
   }
 
+  void Leave() override { Retire(); }  // nobody else has it mapped
+
   std::span<std::byte> Bytes() {
     const MutexLock lock(mutex_);
     if (bytes_ == nullptr) return {};

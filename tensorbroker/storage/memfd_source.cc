@@ -47,6 +47,11 @@ class MemfdSegment : public Segment {
     fd_.reset();
   }
 
+  void Leave() override {
+    const MutexLock lock(mutex_);
+    fd_.reset();
+  }
+
  private:
   const SegmentInfo info_;
   Mutex mutex_;

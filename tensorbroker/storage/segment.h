@@ -47,6 +47,10 @@ class Segment {
   // Gives the memory back to the OS, though processes may still map it (they then read zeros). Takes some 50
   // ms a GiB. Idempotent.
   virtual void Retire() = 0;
+
+  // Lets the memory go, but leaves the bytes to those who have them mapped: it goes with the last mapping. For the
+  // broker's own end, where no budget is left to keep. Idempotent; nothing after Retire.
+  virtual void Leave() = 0;
 };
 
 }  // namespace tensorbroker

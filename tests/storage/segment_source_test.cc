@@ -195,6 +195,18 @@ TEST_P(SegmentSources, RetiringGivesThePagesBackThoughTheyAreMapped) {
   EXPECT_EQ(segment->OpenForGrant(Access::kReadOnly).status().code(), StatusCode::kFailedPrecondition);
 }
 
+TEST_P(SegmentSources, LeavingASegmentKeepsItsBytesForThoseWhoHaveThemMapped) {
+  if (!Shares()) GTEST_SKIP() << "nobody else has heap memory mapped";
+  std::shared_ptr<Segment> segment = Claim(kMiB);
+  ASSERT_NE(segment, nullptr);
+  const View view(*segment);
+  std::memset(view.bytes().data(), 0xAB, view.bytes().size());
+  segment->Leave();
+  EXPECT_EQ(segment->OpenForGrant(Access::kReadOnly).status().code(), StatusCode::kFailedPrecondition);
+  segment.reset();
+  for (const std::byte byte : view.bytes()) ASSERT_EQ(byte, std::byte{0xAB});
+}
+
 TEST_P(SegmentSources, DroppingTheLastReferenceRetires) {
   if (!Shares()) GTEST_SKIP() << "heap memory has no descriptor to look at";
   std::shared_ptr<Segment> segment = Claim(kMiB);
