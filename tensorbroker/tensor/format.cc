@@ -178,7 +178,7 @@ std::vector<std::string> Suffixes(const Header& header) {
   } else {
     dtype_shown &= dtype != DType::kInt64 && dtype != DType::kBool && dtype != DType::kComplex64;
   }
-  if (dtype_shown) result.push_back(fmt::format("dtype={}", Name(dtype)));
+  if (dtype_shown) result.push_back(fmt::format("dtype=torch.{}", Name(dtype)));
   if (header.requires_grad()) result.push_back("requires_grad=True");
   return result;
 }

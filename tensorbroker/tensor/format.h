@@ -20,7 +20,7 @@ struct FormatOptions {
   int linewidth = 80;
 };
 
-// "tensor([[0., 1.], [2., 3.]], dtype=float64)" with torch's spacing and lines. `storage` is the header's whole Storage.
+// "tensor([[0., 1.], [2., 3.]], dtype=torch.float64)" with torch's spacing and lines. `storage` is the header's whole Storage.
 // Reads each shown element several times; what others write meanwhile may show.
 // kOutOfRange          the header reaches outside `storage`
 // kFailedPrecondition  it lies on a GPU

@@ -1,7 +1,7 @@
 // The floating types that C++20 lacks, as their bits: for storage and conversion, not for arithmetic.
 //
-// Each is a plain value of 1 or 2 bytes. From float they round to nearest, ties to even, as torch does; what
-// is too large becomes infinity, or NaN in float8_e4m3fn, which has no infinity. Widening to float is exact.
+// Each is a plain value of 1 or 2 bytes. From float they round to nearest, ties to even, as torch 2.15 does; what is too
+// large becomes infinity, or the largest number in float8_e4m3fn, which has no infinity. Widening to float is exact.
 #ifndef TENSORBROKER_TENSOR_SMALL_FLOATS_H_
 #define TENSORBROKER_TENSOR_SMALL_FLOATS_H_
 
@@ -18,9 +18,10 @@ constexpr uint32_t NarrowFloat(float value) {
   static_assert(kExponent < 8);
   constexpr int kBias = (1 << (kExponent - 1)) - 1;
   constexpr uint32_t kExponentMask = ((1u << kExponent) - 1) << kMantissa;
-  constexpr uint32_t kNaN =
-      kFiniteOnly ? kExponentMask | ((1u << kMantissa) - 1) : kExponentMask | (1u << (kMantissa - 1));
-  constexpr uint32_t kOverflow = kFiniteOnly ? kNaN : kExponentMask;
+  // torch's own patterns: all ones in 8 bits, the quiet bit alone in 16.
+  constexpr uint32_t kNaN = kExponentMask | (kMantissa < 4 ? (1u << kMantissa) - 1 : 1u << (kMantissa - 1));
+  constexpr uint32_t kLargest = (kFiniteOnly ? kNaN : kExponentMask) - 1;
+  constexpr uint32_t kOverflow = kFiniteOnly ? kLargest : kExponentMask;
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   const uint32_t sign = (bits >> 31) << (kExponent + kMantissa);
   const uint32_t magnitude = bits & 0x7FFFFFFFu;
@@ -44,8 +45,7 @@ constexpr uint32_t NarrowFloat(float value) {
   // A carry moves into the exponent by itself: the hidden bit adds one to `biased - 1`.
   const uint64_t result =
       biased == 0 ? significand : (static_cast<uint64_t>(biased - 1) << kMantissa) + significand;
-  const uint64_t largest = kFiniteOnly ? kNaN - 1 : kExponentMask - 1;
-  return sign | (result > largest ? kOverflow : static_cast<uint32_t>(result));
+  return sign | (result > kLargest ? kOverflow : static_cast<uint32_t>(result));
 }
 
 template <int kExponent, int kMantissa, bool kFiniteOnly>
@@ -104,7 +104,7 @@ struct BFloat16 {
   }
 };
 
-// 4 exponent bits, 3 of mantissa, no infinity; largest 448.
+// 4 exponent bits, 3 of mantissa, no infinity; largest 448, to which all larger numbers go.
 struct Float8E4M3FN {
   uint8_t bits = 0;
 

@@ -58,8 +58,8 @@ StatusOr<Dims> Infer(std::string_view call, const Header& header, const Dims& sh
     const auto count =
         overflow ? std::string("over 2^63") : fmt::format("{}{}", unknown ? "a multiple of " : "", known);
     return InvalidArgumentError(
-        fmt::format("{}: {} takes {} elements, but the tensor {} has {}; choose sizes whose product is {}", call,
-                    ToString(shape), count, ToString(header.shape()), numel, numel));
+        fmt::format("{}: {} takes {} elements, but the tensor {} has {}; choose sizes whose product is {}",
+                    call, ToString(shape), count, ToString(header.shape()), numel, numel));
   }
   Dims result = shape;
   if (unknown) result[*unknown] = numel / known;
@@ -150,6 +150,7 @@ StatusOr<Header> Flatten(const Header& header, int64_t start_dim, int64_t end_di
         fmt::format("flatten: start_dim {} comes after end_dim {}", start_dim, end_dim));
   }
   if (header.rank() == 0) return View(header, {1});
+  if (start == end) return header;
   Dims shape(header.shape().begin(), header.shape().begin() + start + 1);
   for (size_t i = start + 1; i <= end; ++i) shape[start] *= header.shape()[i];
   shape.insert(shape.end(), header.shape().begin() + end + 1, header.shape().end());

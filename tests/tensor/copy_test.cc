@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <limits>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -136,7 +137,10 @@ TEST(Copy, ValuesConvertAsTorchConvertsThem) {
   EXPECT_EQ(Convert<Float16>(65519.0f).bits, 0x7BFF);
   EXPECT_EQ(Convert<BFloat16>(1.00390625f).bits, 0x3F80);  // a tie goes to even
   EXPECT_EQ(Convert<Float8E4M3FN>(464.0f).bits, 0x7E);
-  EXPECT_EQ(Convert<Float8E4M3FN>(465.0f).bits, 0x7F);
+  EXPECT_EQ(Convert<Float8E4M3FN>(-1e9f).bits, 0xFE);
+  EXPECT_EQ(Convert<Float8E4M3FN>(std::numeric_limits<float>::infinity()).bits, 0x7E);
+  EXPECT_EQ(Convert<Float8E4M3FN>(std::numeric_limits<float>::quiet_NaN()).bits, 0x7F);
+  EXPECT_EQ(Convert<Float8E5M2>(std::numeric_limits<float>::quiet_NaN()).bits, 0x7F);
   EXPECT_EQ(Convert<Float8E5M2>(61440.0f).bits, 0x7C);
   EXPECT_EQ(Convert<Float8E5M2>(61439.0f).bits, 0x7B);
 }

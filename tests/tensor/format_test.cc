@@ -48,12 +48,13 @@ TEST(Format, WhatIsNotFiniteIsPadded) {
 
 TEST(Format, OtherDTypesAreNamed) {
   EXPECT_EQ(Print<int64_t>({3}, {1, -20, 3}), "tensor([  1, -20,   3])");
-  EXPECT_EQ(Print<int32_t>({2}, {1, 2}), "tensor([1, 2], dtype=int32)");
-  EXPECT_EQ(Print<double>({1}, {0.5}), "tensor([0.5000], dtype=float64)");
+  EXPECT_EQ(Print<int32_t>({2}, {1, 2}), "tensor([1, 2], dtype=torch.int32)");
+  EXPECT_EQ(Print<double>({1}, {0.5}), "tensor([0.5000], dtype=torch.float64)");
   const bool values[] = {true, false};
   EXPECT_EQ(*Format(*Header::Contiguous({2}, DType::kBool), std::as_bytes(std::span(values))),
             "tensor([ True, False])");
-  EXPECT_EQ(Print<BFloat16>({2}, {BFloat16(1.5f), BFloat16(2)}), "tensor([1.5000, 2.0000], dtype=bfloat16)");
+  EXPECT_EQ(Print<BFloat16>({2}, {BFloat16(1.5f), BFloat16(2)}),
+            "tensor([1.5000, 2.0000], dtype=torch.bfloat16)");
 }
 
 TEST(Format, ComplexPartsAreFormattedApart) {
@@ -63,7 +64,7 @@ TEST(Format, ComplexPartsAreFormattedApart) {
 TEST(Format, ScalarsAndEmptyOnes) {
   EXPECT_EQ(Print<float>({}, {3.5}), "tensor(3.5000)");
   EXPECT_EQ(Print<float>({0}, {}), "tensor([])");
-  EXPECT_EQ(Print<int64_t>({0, 3}, {}), "tensor([], size=(0, 3), dtype=int64)");
+  EXPECT_EQ(Print<int64_t>({0, 3}, {}), "tensor([], size=(0, 3), dtype=torch.int64)");
 }
 
 TEST(Format, LongOnesAreSummarised) {
