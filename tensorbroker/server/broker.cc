@@ -178,7 +178,7 @@ void Broker::RunTimers() {
           session->waits.erase(waiter->id);
           session->calls.Failed(waiter->call_id);
         }
-        after.Do([waiter = std::move(*waiter), now] {
+        after.Do([waiter = std::move(*waiter)] {
           waiter.done(DeadlineExceededError(fmt::format(
               "AwaitOpen {}: nobody published it within {}; check the name (`tensorctl ls`) and its "
               "producer, or wait longer",
