@@ -253,6 +253,7 @@ TEST_F(FewNames, ASlowWatcherIsToldHowManyEventsItMissed) {
   Made(a);
   EXPECT_EQ(wakes, 2);
   EXPECT_EQ(broker_.TakeEvents(1, 100)->size(), 1u);
+  broker_.StopWatch(1);  // the broker outlives `wakes`, and wakes each watcher at its end
 }
 
 class WaitsFor : public Names {
