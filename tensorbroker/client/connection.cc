@@ -72,6 +72,31 @@ void Leak(std::unique_ptr<T> object) {
   [[maybe_unused]] T* leaked = object.release();
 }
 
+// Short steps into gRPC: the making and ending of its objects, which take its locks too.
+class GatePass : public CallGate::Waker {
+ public:
+  GatePass() : entered_(CallGate::Get().Enter(this)) {}
+  ~GatePass() override {
+    if (entered_) CallGate::Get().Leave(this);
+  }
+  bool entered() const { return entered_; }
+  void Wake() override {}  // it is out in a moment
+
+ private:
+  const bool entered_;
+};
+
+// Ends an object of gRPC's, or leaks it where the process is exiting.
+template <typename T>
+void EndInGate(std::unique_ptr<T> object) {
+  const GatePass pass;
+  if (pass.entered()) {
+    object.reset();
+  } else {
+    Leak(std::move(object));
+  }
+}
+
 // A call in gRPC's hands, driven by one thread. On the heap, so that it can be leaked where gRPC keeps it.
 class PendingCall : public CallGate::Waker {
  public:
@@ -106,21 +131,23 @@ class PendingCall : public CallGate::Waker {
     return entered_ && Await(DeadlineAfter(Clock::Real().Now(), std::chrono::seconds(1)), ok);
   }
 
-  // After the last operation (and the reader's end): the queue, for another call; none where the process is exiting.
+  // After the last operation (and the reader's end): the queue, for another call; null where the process is exiting.
   std::unique_ptr<grpc::CompletionQueue> Finish() {
     context_.reset();
-    Leave();
-    while (alarm_set_) {  // an alarm that came too late
-      if (!Enter()) {
-        Leak(std::move(queue_));
-        return nullptr;
-      }
+    Leave();  // from here on no Wake
+    if (alarm_ == nullptr) return std::move(queue_);
+    const GatePass pass;
+    if (!pass.entered()) {
+      Leak(std::move(alarm_));
+      Leak(std::move(queue_));
+      return nullptr;
+    }
+    if (alarm_set_) {  // it came too late
       void* got = nullptr;
       bool ok = false;
       queue_->Next(&got, &ok);
-      alarm_set_ = false;
-      Leave();
     }
+    alarm_.reset();
     return std::move(queue_);
   }
 
@@ -128,14 +155,14 @@ class PendingCall : public CallGate::Waker {
   void Wake() override {
     if (alarm_set_) return;
     alarm_set_ = true;
-    alarm_.emplace();
+    alarm_ = std::make_unique<grpc::Alarm>();
     alarm_->Set(queue_.get(), gpr_now(GPR_CLOCK_MONOTONIC), &alarm_);
   }
 
  private:
   std::unique_ptr<grpc::CompletionQueue> queue_;
   std::optional<grpc::ClientContext> context_{std::in_place};
-  std::optional<grpc::Alarm> alarm_;
+  std::unique_ptr<grpc::Alarm> alarm_;
   // Written by Wake under the gate's lock, by this call's thread while that thread is inside: the two never meet, since
   // Leave and Enter take the lock, and gRPC hands the alarm's event over.
   std::atomic<bool> alarm_set_{false};
@@ -154,20 +181,18 @@ WatchCanceller::WatchCanceller() : impl_(std::make_unique<Impl>()) {}
 WatchCanceller::~WatchCanceller() = default;
 
 void WatchCanceller::Cancel() {
-  class NoWaker : public CallGate::Waker {
-    void Wake() override {}
-  } pass;
-  if (!CallGate::Get().Enter(&pass)) return;
+  const GatePass pass;
+  if (!pass.entered()) return;
   {
     MutexLock lock(impl_->mutex);
     impl_->cancelled = true;
     if (impl_->context != nullptr) impl_->context->TryCancel();
   }
-  CallGate::Get().Leave(&pass);
 }
 
 struct Connection::Impl {
-  explicit Impl(std::string path) : socket(std::move(path)), channel(MakeChannel(socket)), stub(channel) {}
+  Impl(std::string path, std::shared_ptr<grpc::Channel> to)
+      : socket(std::move(path)), channel(std::move(to)), stub(channel) {}
 
   const std::string socket;
   std::shared_ptr<grpc::Channel> channel;
@@ -178,6 +203,13 @@ struct Connection::Impl {
 
   Mutex mutex;
   std::vector<std::unique_ptr<grpc::CompletionQueue>> idle TB_GUARDED_BY(mutex);
+
+  // Null where the process is exiting.
+  template <typename T>
+  std::unique_ptr<T> Make() {
+    const GatePass pass;
+    return pass.entered() ? std::make_unique<T>(TakeQueue()) : nullptr;
+  }
 
   std::unique_ptr<grpc::CompletionQueue> TakeQueue() {
     {
@@ -248,9 +280,9 @@ struct Connection::Impl {
       std::unique_ptr<grpc::ClientAsyncResponseReader<Reply>> reader;
     };
     const TimePoint start = Clock::Real().Now();
-    auto call = std::make_unique<Unary>(TakeQueue());
-    if (!call->Enter()) {
-      PutQueue(call->Finish());
+    auto call = Make<Unary>();
+    if (call == nullptr || !call->Enter()) {
+      Leak(std::move(call));
       return Exiting(subject);
     }
     Count(request);
@@ -293,7 +325,7 @@ struct Connection::Impl {
       grpc::Status status;
       std::unique_ptr<grpc::ClientAsyncReader<Reply>> reader;
     };
-    auto call = std::make_unique<Streaming>(TakeQueue());
+    auto call = Make<Streaming>();
     // Lets Cancel reach the call while it lives.
     class Registration {
      public:
@@ -318,7 +350,10 @@ struct Connection::Impl {
       WatchCanceller::Impl* canceller_;
     };
 
-    if (!call->Enter()) return Exiting(subject);
+    if (call == nullptr || !call->Enter()) {
+      Leak(std::move(call));
+      return Exiting(subject);
+    }
     Count(request);
     bool ok = false;
     bool stopped = false;  // by visit
@@ -368,26 +403,30 @@ struct Connection::Impl {
   }
 };
 
+// Note [poll, not epoll] gRPC's default engine keeps one epoll instance and one wake-up descriptor a process. Both are
+// shared with a forked child, whose polling then takes events that the parent waits for: a call of the parent hangs until
+// its deadline. The poll engine keeps nothing of the kind in the kernel, and a client has few descriptors to poll. The engine
+// is chosen once a process, when gRPC starts: a program that uses gRPC before this library, and forks, sets
+// GRPC_POLL_STRATEGY=poll itself.
 void Connection::InitLibrary() {
   [[maybe_unused]] static const bool once = [] {
-    // gRPC's default engine waits on one epoll set a process, and a forked child shares that set with its parent:
-    // the parent is then woken for the child's sockets, with the child's pointers. Its "poll" engine shares nothing.
-    // (Where the program itself brought gRPC up before us, or chose an engine, that choice stands.)
-    constexpr const char* kEngine = "GRPC_POLL_STRATEGY";
-    const bool chosen = getenv(kEngine) != nullptr;
-    if (!chosen) setenv(kEngine, "poll", 1);
-    grpc_init();                     // never shut down: its end is the process's
-    if (!chosen) unsetenv(kEngine);  // nothing for the program's children, or another gRPC in it
+    constexpr char kStrategy[] = "GRPC_POLL_STRATEGY";
+    const bool chosen = std::getenv(kStrategy) != nullptr;
+    if (!chosen) setenv(kStrategy, "poll", 1);
+    grpc_init();                       // never shut down: its end is the process's
+    if (!chosen) unsetenv(kStrategy);  // not for the programs that this one starts
     return true;
   }();
 }
 
-Connection::Connection(std::string socket) : impl_(std::make_unique<Impl>(std::move(socket))) {}
-Connection::~Connection() {
-  // gRPC's statics may be gone already: leave the rest to the kernel.
-  if (impl_ != nullptr && CallGate::Get().exiting()) Abandon();
+std::unique_ptr<Connection> Connection::Make(const std::string& socket) {
+  const GatePass pass;
+  if (!pass.entered()) return nullptr;
+  return std::unique_ptr<Connection>(new Connection(std::make_unique<Impl>(socket, MakeChannel(socket))));
 }
-void Connection::Abandon() { Leak(std::move(impl_)); }
+
+Connection::Connection(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Connection::~Connection() { EndInGate(std::move(impl_)); }
 
 int64_t Connection::wire_bytes() const { return impl_->wire_bytes.load(std::memory_order_relaxed); }
 int32_t Connection::broker_pid() const { return impl_->broker_pid.load(); }

@@ -68,7 +68,7 @@ class WatchCanceller {
 };
 
 // One channel to one broker, and the session that OpenSession opened on it. Thread-safe. Belongs to the process that
-// made it: in a forked child, Abandon it and make another.
+// made it: a forked child leaks it and makes another.
 //
 // Besides the broker's own codes, each call gives
 // kUnavailable       the broker is gone, or the process is exiting
@@ -78,10 +78,9 @@ class Connection {
   // Once a process, before handlers of pthread_atfork and atexit that must run before gRPC's.
   static void InitLibrary();
 
-  explicit Connection(std::string socket);
+  // Null where the process is exiting. Connects at the first call.
+  static std::unique_ptr<Connection> Make(const std::string& socket);
   ~Connection();
-  // In a forked child: leaks all that is gRPC's. Nothing else may be called after it.
-  void Abandon();
 
   // kFailedPrecondition  a broker of another protocol version
   // kPermissionDenied    not for this uid
@@ -126,6 +125,7 @@ class Connection {
 
  private:
   struct Impl;
+  explicit Connection(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };
 

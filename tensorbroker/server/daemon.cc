@@ -290,9 +290,13 @@ Status RunDaemon(const DaemonOptions& options) {
   std::string instance = options.instance.empty() ? place.InstanceName() : options.instance;
   TB_ASSIGN_OR_RETURN(Memory memory, OpenMemory(options, instance));
   TB_ASSIGN_OR_RETURN(std::unique_ptr<EventLoop> loop, EventLoop::Create());
-  Daemon daemon(options, std::move(place), std::move(instance), std::move(memory), std::move(loop),
-                std::move(signals));
-  return daemon.Serve();
+  const std::string directory = place.path().substr(0, place.path().rfind('/'));
+  const Status served = Daemon(options, std::move(place), std::move(instance), std::move(memory),
+                               std::move(loop), std::move(signals))
+                            .Serve();
+  // A parent makes the directory for its embedded broker alone, and may have been killed: what is empty goes too.
+  if (options.parent_pidfd >= 0) rmdir(directory.c_str());
+  return served;
 }
 
 }  // namespace tensorbroker
