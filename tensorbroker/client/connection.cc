@@ -60,7 +60,7 @@ struct Subject {
   StorageId id = {};
 
   std::string ToString() const {
-    if (!name.empty()) return fmt::format("{} \"{}\"", call, QuoteForMessage(name));
+    if (!name.empty()) return fmt::format("{} {}", call, QuoteForMessage(name));
     if (id) return fmt::format("{} {}", call, tensorbroker::ToString(id));
     return std::string(call);
   }

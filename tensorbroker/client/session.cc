@@ -217,7 +217,7 @@ StatusOr<OpenedTensor> Session::Open(std::string_view name, const OpenOptions& o
   }
   if (const Status fits = CheckFits(opened->header, opened->grant.size_bytes); !fits.ok()) {
     AbandonIfUnknown(InternalError(""), call_id);
-    return InternalError(fmt::format("Open \"{}\": the broker's header does not fit its Storage: {}",
+    return InternalError(fmt::format("Open {}: the broker's header does not fit its Storage: {}",
                                      QuoteForMessage(name), Message(fits)));
   }
   // The call's own time may be used up by the wait for the name.
