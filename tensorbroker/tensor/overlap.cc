@@ -121,8 +121,9 @@ Overlap MutualOverlap(const Header& a, const Header& b, int64_t distance_bytes) 
   int64_t target = b.offset_bytes() + distance_bytes - a.offset_bytes();
   const auto add = [&](const Header& header, bool negated) {
     for (int i = 0; i < header.rank(); ++i) {
-      const int64_t stride = header.stride(i) * header.itemsize() * (header.size(i) > 1 ? 1 : 0);
-      if (stride == 0) continue;
+      // A dimension of one element adds nothing, and its stride may be any number: not to be multiplied.
+      if (header.size(i) <= 1 || header.stride(i) == 0) continue;
+      const int64_t stride = header.stride(i) * header.itemsize();
       const bool down = (stride < 0) != negated;
       const int64_t last = header.size(i) - 1;
       terms.push_back({std::abs(stride), down ? -last : 0, down ? 0 : last});
