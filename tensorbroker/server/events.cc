@@ -32,7 +32,7 @@ void Events::Emit(Event event, uid_t owner, std::vector<std::function<void()>>& 
     if (!event.name.starts_with(watcher.prefix) && !event.new_name.starts_with(watcher.prefix)) continue;
     if (watcher.lost > 0 || watcher.queue.size() >= limits_.events_per_watcher) {
       // Once something is lost, all is until the queue has been taken: LAGGED has one place.
-      ++watcher.lost;
+      if (watcher.lost++ == 0) watcher.lost_since_unix_ns = event.unix_ns;
       continue;
     }
     if (shared == nullptr) shared = std::make_shared<const Event>(event);
@@ -53,7 +53,7 @@ std::vector<Event> Events::Take(uint64_t watch, size_t count) {
   if (watcher.queue.empty() && watcher.lost > 0 && events.size() < count) {
     Event lagged;
     lagged.kind = EventKind::kLagged;
-    lagged.unix_ns = events.empty() ? 0 : events.back().unix_ns;
+    lagged.unix_ns = watcher.lost_since_unix_ns;
     lagged.lost = std::exchange(watcher.lost, 0);
     events.push_back(std::move(lagged));
   }

@@ -48,8 +48,9 @@ class Events {
     std::string prefix;
     std::function<void()> wake;
     std::deque<std::shared_ptr<const Event>> queue;
-    uint64_t lost = 0;   // after what is queued
-    bool asleep = true;  // the last Take found nothing
+    uint64_t lost = 0;               // after what is queued
+    int64_t lost_since_unix_ns = 0;  // the first of them
+    bool asleep = true;              // the last Take found nothing
   };
 
   const Limits& limits_;

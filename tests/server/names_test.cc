@@ -249,6 +249,7 @@ TEST_F(FewNames, ASlowWatcherIsToldHowManyEventsItMissed) {
   EXPECT_EQ((*events)[0].kind, EventKind::kCreated);
   EXPECT_EQ((*events)[3].kind, EventKind::kLagged);
   EXPECT_EQ((*events)[3].lost, 2u);
+  EXPECT_GE((*events)[3].unix_ns, (*events)[2].unix_ns);
   EXPECT_THAT(*broker_.TakeEvents(1, 100), IsEmpty());
   Made(a);
   EXPECT_EQ(wakes, 2);
