@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdint>
 
 namespace tensorbroker {
@@ -38,6 +39,15 @@ bool IsControl(std::string_view character) {
 }
 
 }  // namespace
+
+bool HasControlCharacters(std::string_view text) {
+  for (size_t at = 0; at < text.size();) {
+    const size_t length = std::max<size_t>(Utf8Length(text.substr(at)), 1);
+    if (IsControl(text.substr(at, length))) return true;
+    at += length;
+  }
+  return false;
+}
 
 std::string QuoteForMessage(std::string_view text, size_t keep_bytes) {
   std::string quoted = "\"";

@@ -17,6 +17,9 @@ inline constexpr size_t kMaxNameBytes = 255;
 // kInvalidArgument  the rule that `name` breaks; the text shows the name with control characters escaped
 Status CheckName(std::string_view name);
 
+// True where `text` holds a control character: C0, DEL or C1 (U+0080 to U+009F).
+bool HasControlCharacters(std::string_view text);
+
 // `text` for a message or a log line: control characters, quotes and broken UTF-8 as \xNN, cut after `keep_bytes`.
 std::string QuoteForMessage(std::string_view text, size_t keep_bytes = 80);
 

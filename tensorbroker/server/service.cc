@@ -1,5 +1,6 @@
 #include "tensorbroker/server/service.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -230,7 +231,11 @@ grpc::Status BrokerService::Publish(grpc::ServerContext* context, const v1::Publ
     call.name = request->name();
     call.storage = IdFromProto<StorageIdTag>(request->storage());
     call.replace = request->replace();
-    call.persistent = request->lifetime() != v1::LIFETIME_SESSION;
+    if (request->lifetime() != v1::LIFETIME_PERSISTENT && request->lifetime() != v1::LIFETIME_SESSION) {
+      return InvalidArgumentError(
+          fmt::format("Publish: lifetime {} is unknown", static_cast<int>(request->lifetime())));
+    }
+    call.persistent = request->lifetime() == v1::LIFETIME_PERSISTENT;
     call.ttl_ns = request->ttl_ns();
     TB_ASSIGN_OR_RETURN(const uint64_t version, broker_->Publish(connection, call));
     reply->set_version(version);

@@ -28,11 +28,9 @@ Status CheckLabel(std::string_view label, size_t limit) {
     return InvalidArgumentError(fmt::format(
         "OpenSession: a label of {} bytes; at most {} are shown: shorten it", label.size(), limit));
   }
-  for (const char c : label) {
-    if (static_cast<unsigned char>(c) < ' ' || c == 0x7F) {
-      return InvalidArgumentError(fmt::format(
-          "OpenSession: label {} holds control characters: leave them out", QuoteForMessage(label)));
-    }
+  if (HasControlCharacters(label)) {
+    return InvalidArgumentError(fmt::format("OpenSession: label {} holds control characters: leave them out",
+                                            QuoteForMessage(label)));
   }
   return OkStatus();
 }

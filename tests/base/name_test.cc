@@ -45,6 +45,13 @@ TEST(Names, HostileOnesAreRefusedWithTheirRule) {
   }
 }
 
+TEST(Names, ControlCharactersAreFoundInAnyText) {
+  EXPECT_FALSE(HasControlCharacters("größe / \xff 重み"));
+  EXPECT_TRUE(HasControlCharacters("a\x1b[31m"));
+  EXPECT_TRUE(HasControlCharacters("a\x7f"));
+  EXPECT_TRUE(HasControlCharacters("a\xc2\x9b"));
+}
+
 TEST(Names, QuotedTextIsSafeToPrint) {
   EXPECT_EQ(QuoteForMessage("a\x01\"\\b"), "\"a\\x01\\x22\\x5cb\"");
   EXPECT_EQ(QuoteForMessage("\xff"), "\"\\xff\"");
