@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <pwd.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -35,6 +36,15 @@ std::string FirstLine(const std::string& path) {
   std::string line;
   std::getline(in, line);
   return line;
+}
+
+// logind keeps one file a lingering user, by name.
+bool Lingers(uid_t uid, const std::string& root) {
+  passwd entry{};
+  passwd* found = nullptr;
+  char buffer[4096];
+  if (getpwuid_r(uid, &entry, buffer, sizeof buffer, &found) != 0 || found == nullptr) return false;
+  return access(fmt::format("{}/var/lib/systemd/linger/{}", root, found->pw_name).c_str(), F_OK) == 0;
 }
 
 bool HasPeerPidfd() {
@@ -151,7 +161,7 @@ std::string RemoveIpcWarning(SourceKind kind, uid_t uid, const std::string& root
   std::sort(names.begin(), names.end());
   for (const std::string& name : names) ReadRemoveIpc(fmt::format("{}/{}", place, name), &remove);
   if (!remove) return {};
-  if (access(fmt::format("{}/var/lib/systemd/linger/{}", root, uid).c_str(), F_OK) == 0) return {};
+  if (Lingers(uid, root)) return {};
   return fmt::format(
       "RemoveIPC=yes: systemd-logind deletes uid {}'s files in /dev/shm at its last logout, the broker's "
       "memory with them; `loginctl enable-linger`, a system user, RemoveIPC=no, or --memory=memfd",

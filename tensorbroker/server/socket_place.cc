@@ -19,11 +19,13 @@ namespace {
 constexpr char kRunDirectory[] = "/run/tensorbroker";
 constexpr char kSocketName[] = "broker.sock";
 
-// A directory that the user named: it may be shared, but nobody else may swap what is in it.
-StatusOr<Fd> OpenGivenDirectory(const std::string& path, mode_t mode) {
+// A directory that the user named: it may be shared, but nobody else may swap what is in it. A missing one is made;
+// `*made` says so.
+StatusOr<Fd> OpenGivenDirectory(const std::string& path, mode_t mode, bool* made) {
   struct stat info {};
   if (lstat(path.c_str(), &info) != 0) {
     if (errno != ENOENT) return ErrnoStatus(errno, "socket directory " + path);
+    *made = true;
     return OpenPrivateDirectory(path, mode, Create::kYes);
   }
   if (info.st_uid != geteuid() && info.st_uid != 0) {
@@ -33,21 +35,22 @@ StatusOr<Fd> OpenGivenDirectory(const std::string& path, mode_t mode) {
                     "directory of your own",
                     path, info.st_uid));
   }
-  Fd fd(open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  // What is checked is what is used: one descriptor, whatever becomes of the path.
+  Fd fd(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!fd.valid()) return ErrnoStatus(errno, "socket directory " + path);
   if (fstat(fd.get(), &info) != 0) return ErrnoStatus(errno, "socket directory " + path);
   if (info.st_uid != geteuid() && info.st_uid != 0) {
     return PermissionDeniedError(
         fmt::format("socket directory {}: the link leads to a directory of uid {}", path, info.st_uid));
   }
-  if ((info.st_mode & S_IWOTH) != 0 && (info.st_mode & S_ISVTX) == 0) {
+  if ((info.st_mode & (S_IWGRP | S_IWOTH)) != 0 && (info.st_mode & S_ISVTX) == 0) {
     return PermissionDeniedError(
-        fmt::format("socket directory {}: anybody may write to it (mode {:04o}) and put another socket in "
+        fmt::format("socket directory {}: others may write to it (mode {:04o}) and put another socket in "
                     "this one's place; "
-                    "chmod it, or choose another",
+                    "chmod go-w it, or choose another",
                     path, info.st_mode & 07777));
   }
-  return Fd(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  return fd;
 }
 
 }  // namespace
@@ -80,15 +83,14 @@ StatusOr<SocketPlace> SocketPlace::Claim(const std::string& path, std::optional<
   }
   Status refused;
   for (const Place& place : places) {
-    StatusOr<Fd> directory = place.given ? OpenGivenDirectory(place.directory, place.mode)
+    bool ours = !place.given;  // to be given to the group
+    StatusOr<Fd> directory = place.given ? OpenGivenDirectory(place.directory, place.mode, &ours)
                                          : OpenPrivateDirectory(place.directory, place.mode, Create::kYes);
-    if (directory.ok() && !directory->valid())
-      directory = ErrnoStatus(errno, "socket directory " + place.directory);
     if (!directory.ok()) {
       refused = directory.status();
       continue;
     }
-    if (group && !place.given && fchown(directory->get(), static_cast<uid_t>(-1), *group) != 0) {
+    if (group && ours && fchown(directory->get(), static_cast<uid_t>(-1), *group) != 0) {
       return ErrnoStatus(errno,
                          fmt::format("socket directory {}: giving it to group {}", place.directory, *group));
     }

@@ -1,4 +1,5 @@
 // The socket's place, what a reply may say of a path, and what the machine is asked.
+#include <pwd.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -44,6 +45,27 @@ TEST_F(Places, AreMadePrivateWhateverTheUmaskIs) {  // Case S2.
   }
   umask(before);
   EXPECT_TRUE(fs::is_empty(root_ + "/d")) << "socket and lock go with the place";
+}
+
+TEST_F(Places, ADirectoryThatIsMadeForAGroupIsGivenToIt) {  // Case S2.
+  if (geteuid() != 0) GTEST_SKIP() << "giving a directory to another group needs root";
+  const gid_t group = 4243;
+  auto place = SocketPlace::Claim(root_ + "/d/b.sock", group);
+  ASSERT_TRUE(place.ok()) << place.status();
+  struct stat info {};
+  ASSERT_EQ(stat((root_ + "/d").c_str(), &info), 0);
+  EXPECT_EQ(info.st_gid, group);
+  EXPECT_EQ(info.st_mode & 07777, 0750u);
+}
+
+TEST_F(Places, ADirectoryThatOthersMayWriteToIsRefused) {  // Case S5.
+  for (const mode_t mode : {0777u, 0770u}) {
+    ASSERT_EQ(chmod(root_.c_str(), mode), 0);
+    EXPECT_EQ(CodeOf(SocketPlace::Claim(root_ + "/b.sock", std::nullopt)), StatusCode::kPermissionDenied)
+        << mode;
+  }
+  ASSERT_EQ(chmod(root_.c_str(), 01777), 0);
+  EXPECT_TRUE(SocketPlace::Claim(root_ + "/b.sock", std::nullopt).ok()) << "sticky, as /tmp is";
 }
 
 TEST_F(Places, ASecondClaimNamesThePidOfTheFirst) {  // Case F8.
@@ -125,8 +147,12 @@ TEST_F(Places, RemoveIpcIsWarnedOfOnlyWhereItBites) {
   std::ofstream(root_ + "/etc/systemd/logind.conf.d/50.conf") << "RemoveIPC=yes\n";
   EXPECT_NE(RemoveIpcWarning(SourceKind::kShm, 1000, root_), "");
   fs::create_directories(root_ + "/var/lib/systemd/linger");
-  std::ofstream(root_ + "/var/lib/systemd/linger/1000") << "";
-  EXPECT_EQ(RemoveIpcWarning(SourceKind::kShm, 1000, root_), "");
+  const passwd* const nobody = getpwnam("nobody");  // an ordinary uid (65534) that every machine has
+  ASSERT_NE(nobody, nullptr);
+  const uid_t uid = nobody->pw_uid;
+  ASSERT_NE(RemoveIpcWarning(SourceKind::kShm, uid, root_), "");
+  std::ofstream(root_ + "/var/lib/systemd/linger/nobody") << "";
+  EXPECT_EQ(RemoveIpcWarning(SourceKind::kShm, uid, root_), "");
 }
 
 TEST(Machine, TellsFeaturesAndLimitsByName) {
