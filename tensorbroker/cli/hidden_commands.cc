@@ -31,6 +31,9 @@ StatusOr<int> Names(Context& context, const std::string& prefix) {
 
 StatusOr<int> Complete(const CommandLine& line, const std::string& shell) {
   const ProgramModel model = line.Model();
+  if (shell != "bash" && shell != "zsh" && shell != "fish") {
+    return InvalidArgumentError("no completion for this shell: bash, zsh or fish");
+  }
   Print(shell == "bash"  ? BashCompletion(model)
         : shell == "zsh" ? ZshCompletion(model)
                          : FishCompletion(model));
