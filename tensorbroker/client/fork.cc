@@ -109,9 +109,12 @@ Forks& Forks::Get() {
   return *forks;
 }
 
-uint64_t Forks::newest_alive() {
+std::vector<uint64_t> Forks::alive_numbers() {
   MutexLock lock(mutex_);
-  return alive_.empty() ? 0 : alive_.back().number;
+  std::vector<uint64_t> numbers;
+  numbers.reserve(alive_.size());
+  for (const LiveFork& fork : alive_) numbers.push_back(fork.number);
+  return numbers;
 }
 
 std::vector<LiveFork> Forks::alive() {

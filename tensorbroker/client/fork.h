@@ -71,10 +71,11 @@ class Forks {
  public:
   static Forks& Get();
 
-  // Forks so far. A hold remembers it at its first grant: a child whose number is greater has seen it.
+  // Forks so far. A hold remembers it at its first grant and when its last handle ended: the children with numbers
+  // between the two have seen it.
   uint64_t count() const { return count_.load(std::memory_order_acquire); }
-  // The greatest number of a child that may live; 0: none does.
-  uint64_t newest_alive() TB_EXCLUDES(mutex_);
+  // The numbers of the children that may live, ascending.
+  std::vector<uint64_t> alive_numbers() TB_EXCLUDES(mutex_);
   std::vector<LiveFork> alive() TB_EXCLUDES(mutex_);
   // Forgets the children whose pipes hung up; gives how many those were. Never blocks.
   size_t Reap() TB_EXCLUDES(mutex_);

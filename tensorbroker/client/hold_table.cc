@@ -5,13 +5,17 @@
 #include <algorithm>
 #include <utility>
 
-#include "tensorbroker/client/fork.h"
-
 namespace tensorbroker::internal {
 
 namespace {
 
 size_t Index(GrantAccess access) { return static_cast<size_t>(access); }
+
+// One of the children `alive` (ascending) was forked while `hold` had handles.
+bool Seen(const Hold& hold, const std::vector<uint64_t>& alive) {
+  const auto first = std::upper_bound(alive.begin(), alive.end(), hold.born);
+  return first != alive.end() && *first <= hold.dropped;
+}
 
 }  // namespace
 
@@ -22,7 +26,7 @@ StatusOr<std::shared_ptr<HeldStorage>> HoldTable::Add(const std::shared_ptr<Sess
   Hold& hold = entry->second;
   if (added) {
     hold.grant = grant;
-    hold.born = Forks::Get().count();
+    hold.born = forks_.count();
   } else if (hold.grant.size_bytes != grant.size_bytes || hold.grant.segment != grant.segment ||
              hold.grant.segment_offset_bytes != grant.segment_offset_bytes ||
              hold.grant.segment_size_bytes != grant.segment_size_bytes || hold.grant.device != grant.device) {
@@ -50,7 +54,9 @@ StatusOr<std::shared_ptr<HeldStorage>> HoldTable::Add(const std::shared_ptr<Sess
 bool HoldTable::HandleGone(Hold* hold) {
   std::vector<std::shared_ptr<Mapping>> unmapped;  // after the lock
   MutexLock lock(mutex_);
-  if (--hold->handles > 0 || hold->queued) return false;
+  if (--hold->handles > 0) return false;
+  hold->dropped = forks_.count();
+  if (hold->queued) return false;
   const StorageId id = hold->grant.storage;
   if (hold->grants == 0) {
     // Inherited and never claimed, or lost with its session: nobody to tell.
@@ -117,9 +123,10 @@ void HoldTable::DropMappings(Hold& hold, std::vector<std::shared_ptr<Mapping>>* 
   }
 }
 
-ReleaseBatch HoldTable::Take(size_t max, uint64_t newest_fork) {
+ReleaseBatch HoldTable::Take(size_t max) {
   ReleaseBatch batch;
   MutexLock lock(mutex_);
+  const std::vector<uint64_t> alive = forks_.alive_numbers();
   while (!pending_.empty() && batch.returned.size() < max) {
     const StorageId id = pending_.back();
     pending_.pop_back();
@@ -131,9 +138,9 @@ ReleaseBatch HoldTable::Take(size_t max, uint64_t newest_fork) {
       continue;
     }
     DropMappings(hold, &batch.mappings);
-    if (hold.born < newest_fork) {
+    if (Seen(hold, alive)) {
       put_off_.push_back(id);
-      put_off_for_ = std::max(put_off_for_, newest_fork);
+      put_off_for_ = alive;
       continue;
     }
     if (hold.grants > 0) batch.returned.push_back({id, hold.grants});
@@ -150,11 +157,20 @@ ReleaseBatch HoldTable::Take(size_t max, uint64_t newest_fork) {
   return batch;
 }
 
-void HoldTable::LookAtForks(uint64_t newest_fork) {
+void HoldTable::LookAtForks() {
   MutexLock lock(mutex_);
-  if (put_off_.empty() || newest_fork >= put_off_for_) return;
-  put_off_for_ = 0;
-  for (const StorageId id : std::exchange(put_off_, {})) Queue(id);
+  if (put_off_.empty()) return;
+  std::vector<uint64_t> alive = forks_.alive_numbers();
+  if (alive == put_off_for_) return;
+  put_off_for_ = std::move(alive);
+  for (const StorageId id : std::exchange(put_off_, {})) {
+    const auto entry = holds_.find(id);
+    if (entry != holds_.end() && Seen(entry->second, put_off_for_)) {
+      put_off_.push_back(id);
+    } else {
+      Queue(id);
+    }
+  }
 }
 
 TimePoint HoldTable::pending_since() {
@@ -208,20 +224,11 @@ void HoldTable::Claimed(const std::vector<Grant>& grants, bool last) {
     }
     Hold& hold = entry->second;
     hold.inherited = false;
-    hold.born = Forks::Get().count();
+    hold.born = forks_.count();
     ++hold.grants;
   }
   if (!last) return;
   for (auto& [id, hold] : holds_) hold.inherited = false;
-}
-
-void HoldTable::UnlockInParent(uint64_t forks) {
-  // No handle on these: the child cannot reach them either, so nothing waits for its end.
-  for (const StorageId id : pending_) {
-    const auto entry = holds_.find(id);
-    if (entry != holds_.end() && entry->second.handles == 0) entry->second.born = forks;
-  }
-  mutex_.Unlock();
 }
 
 void HoldTable::UnlockInChild() {

@@ -15,6 +15,7 @@
 #include "tensorbroker/base/ids.h"
 #include "tensorbroker/base/mutex.h"
 #include "tensorbroker/base/status.h"
+#include "tensorbroker/client/fork.h"
 #include "tensorbroker/client/held_storage.h"
 #include "tensorbroker/ipc/mapping.h"
 #include "tensorbroker/proto/records.h"
@@ -26,6 +27,7 @@ struct Hold {
   Grant grant;
   uint64_t grants = 0;     // got and not given back; 0 where it is inherited, or gone with its session
   uint64_t born = 0;       // Forks::count() at the first grant
+  uint64_t dropped = 0;    // the same when the last handle ended: forks between the two have seen it
   uint32_t handles = 0;    // HeldStorages that live: at most one of each access
   bool queued = false;     // in pending_ or put_off_
   bool inherited = false;  // a parent process's; not claimed yet
@@ -46,6 +48,9 @@ struct ReleaseBatch {
 // Thread-safe. Calls no HeldStorage's destructor under its lock.
 class HoldTable {
  public:
+  // `forks` must outlive it.
+  explicit HoldTable(Forks& forks = Forks::Get()) : forks_(forks) {}
+
   // Counts a grant in, and gives the handle for `access` (at most the grant's).
   // kInternal  the grant contradicts an earlier one of the same Storage; it is queued for release
   StatusOr<std::shared_ptr<HeldStorage>> Add(const std::shared_ptr<Session>& session, const Grant& grant,
@@ -64,11 +69,12 @@ class HoldTable {
 
   // A granting call whose answer is unknown. True as HandleGone.
   bool Abandon(uint64_t call_id);
-  // Up to `max` releases that may be sent; those of holds that a live forked child (up to `newest_fork`) has seen are
-  // put off. Their holds are gone from the table.
-  ReleaseBatch Take(size_t max, uint64_t newest_fork);
-  // `newest_fork` as for Take: what was put off for a greater one is queued again.
-  void LookAtForks(uint64_t newest_fork);
+  // Up to `max` releases that may be sent; those of holds that a live forked child has seen are put off. Their holds
+  // are gone from the table. The forks are looked at under the table's lock, which a fork takes too: no release that is
+  // taken can belong to a hold that a child got meanwhile.
+  ReleaseBatch Take(size_t max);
+  // What was put off, and no child that lives has seen, is queued again.
+  void LookAtForks();
   // When the oldest release that waits was queued; TimePoint::max() where none does.
   TimePoint pending_since();
   bool put_off();
@@ -82,7 +88,7 @@ class HoldTable {
 
   // The fork handlers'.
   void Lock() TB_ACQUIRE(mutex_) { mutex_.Lock(); }
-  void UnlockInParent(uint64_t forks) TB_RELEASE(mutex_);
+  void Unlock() TB_RELEASE(mutex_) { mutex_.Unlock(); }  // in the parent
   void UnlockInChild() TB_RELEASE(mutex_);
 
  private:
@@ -100,12 +106,14 @@ class HoldTable {
   bool Queue(StorageId id) TB_REQUIRES(mutex_);
   void DropMappings(Hold& hold, std::vector<std::shared_ptr<Mapping>>* out) TB_REQUIRES(mutex_);
 
+  Forks& forks_;
   Mutex mutex_;
   std::unordered_map<StorageId, Hold> holds_ TB_GUARDED_BY(mutex_);  // its nodes stay where they are
   std::unordered_map<SegmentKey, std::weak_ptr<Mapping>, SegmentKeyHash> mappings_ TB_GUARDED_BY(mutex_);
   std::vector<StorageId> pending_ TB_GUARDED_BY(mutex_);  // without handles when they were queued
   std::vector<StorageId> put_off_ TB_GUARDED_BY(mutex_);
-  uint64_t put_off_for_ TB_GUARDED_BY(mutex_) = 0;       // the greatest newest_fork they were put off for
+  std::vector<uint64_t> put_off_for_
+      TB_GUARDED_BY(mutex_);  // the children that lived when put_off_ was last looked at
   std::vector<Returned> surplus_ TB_GUARDED_BY(mutex_);  // grants that no hold took
   std::vector<uint64_t> abandoned_ TB_GUARDED_BY(mutex_);
   TimePoint pending_since_ TB_GUARDED_BY(mutex_) = TimePoint::max();

@@ -181,7 +181,7 @@ StatusOr<CreatedStorage> Session::Create(int64_t size_bytes, const std::optional
   call.header = header;
   call.device = device;
   {
-    ReleaseBatch rides = holds_.Take(kMaxRides, Forks::Get().newest_alive());
+    ReleaseBatch rides = holds_.Take(kMaxRides);
     call.returned = std::move(rides.returned);
     call.abandoned_calls = std::move(rides.abandoned_calls);
   }  // unmapped
@@ -322,8 +322,8 @@ void Session::LockForFork() TB_NO_THREAD_SAFETY_ANALYSIS {
   holds_.Lock();
 }
 
-void Session::UnlockInParent(uint64_t forks) TB_NO_THREAD_SAFETY_ANALYSIS {
-  holds_.UnlockInParent(forks);
+void Session::UnlockInParent() TB_NO_THREAD_SAFETY_ANALYSIS {
+  holds_.Unlock();
   mutex_.Unlock();
   Wake();  // to watch the child
 }

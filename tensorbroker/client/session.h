@@ -88,7 +88,7 @@ class Session {
 
   // The fork handlers'.
   void LockForFork() TB_ACQUIRE(mutex_);
-  void UnlockInParent(uint64_t forks) TB_RELEASE(mutex_);
+  void UnlockInParent() TB_RELEASE(mutex_);
   void UnlockInChild() TB_RELEASE(mutex_);
 
   const SocketCandidate candidate_;

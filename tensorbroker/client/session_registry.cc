@@ -56,7 +56,7 @@ bool SessionRegistry::Lock() TB_NO_THREAD_SAFETY_ANALYSIS {
 
 void SessionRegistry::UnlockInParent() TB_NO_THREAD_SAFETY_ANALYSIS {
   SessionRegistry& registry = Get();
-  for (Session* session : registry.all_) session->UnlockInParent(Forks::Get().count());
+  for (Session* session : registry.all_) session->UnlockInParent();
   registry.mutex_.Unlock();
 }
 

@@ -94,7 +94,7 @@ bool Session::ThreadStep(Link& link) {
   if (link.lease().broken()) return false;
   // A child's end may have been noticed by another session's thread, or at a fork.
   Forks::Get().Reap();
-  holds_.LookAtForks(Forks::Get().newest_alive());
+  holds_.LookAtForks();
   const TimePoint due = holds_.pending_since();
   if (wants_flush || (due != TimePoint::max() && (now || Clock::Real().Now() >= due + kReleaseDelay))) {
     SendReleases(link);
@@ -110,7 +110,7 @@ void Session::SendReleases(Link& link) {
   }
   Status status;
   while (true) {
-    ReleaseBatch batch = holds_.Take(kMaxBatch, Forks::Get().newest_alive());
+    ReleaseBatch batch = holds_.Take(kMaxBatch);
     batch.mappings.clear();  // unmap before the broker may give the bytes to others
     if (batch.empty()) break;
     // Without a deadline: whether a release that got no answer arrived cannot be known, and to send it again could take a

@@ -1,9 +1,13 @@
 #include "tensorbroker/client/hold_table.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <memory>
 #include <thread>
 
 #include "tensorbroker/client/session_registry.h"
@@ -21,6 +25,33 @@ Grant GrantOf(uint64_t serial, GrantAccess access = GrantAccess::kReadOnly) {
   return grant;
 }
 
+// A child that `forks` counts, until End.
+class Fork {
+ public:
+  explicit Fork(Forks& forks) TB_NO_THREAD_SAFETY_ANALYSIS : forks_(forks) {
+    forks_.Lock(true);
+    pid_ = fork();
+    if (pid_ == 0) {
+      forks_.UnlockInChild();
+      while (true) pause();
+    }
+    forks_.UnlockInParent();
+  }
+  ~Fork() { End(); }
+
+  void End() {
+    if (pid_ <= 0) return;
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+    pid_ = 0;
+    forks_.Reap();
+  }
+
+ private:
+  Forks& forks_;
+  pid_t pid_ = 0;
+};
+
 // Its handles end at this table, not at a session's: they are kept from their own destructor's call by being leaked there.
 class HoldTableTest : public ::testing::Test {
  protected:
@@ -34,7 +65,8 @@ class HoldTableTest : public ::testing::Test {
   }
   void Drop(Hold* hold) { table_.HandleGone(hold); }
 
-  HoldTable& table_ = *new HoldTable;  // outlives the leaked handles
+  Forks& forks_ = *new Forks;
+  HoldTable& table_ = *new HoldTable(forks_);  // outlives the leaked handles, as forks_ does
   std::shared_ptr<Session> session_ = nullptr;
   static inline std::vector<std::shared_ptr<HeldStorage>*> handles_;
 };
@@ -44,13 +76,13 @@ TEST_F(HoldTableTest, ReleaseGivesBackAllGrants) {
   EXPECT_EQ(Add(GrantOf(1), GrantAccess::kReadOnly), hold);
   EXPECT_EQ(Add(GrantOf(1), GrantAccess::kReadOnly), hold);
   EXPECT_EQ(hold->handles, 1u);
-  EXPECT_TRUE(table_.Take(10, 0).empty());
+  EXPECT_TRUE(table_.Take(10).empty());
   EXPECT_TRUE(table_.HandleGone(hold));
-  const ReleaseBatch batch = table_.Take(10, 0);
+  const ReleaseBatch batch = table_.Take(10);
   ASSERT_EQ(batch.returned.size(), 1u);
   EXPECT_EQ(batch.returned[0].storage, (StorageId{7, 1}));
   EXPECT_EQ(batch.returned[0].grants, 3u);
-  EXPECT_TRUE(table_.Take(10, 0).empty());
+  EXPECT_TRUE(table_.Take(10).empty());
 }
 
 TEST_F(HoldTableTest, ReadOnlyAndReadWriteAreTwoHandlesOfOneHold) {
@@ -58,29 +90,88 @@ TEST_F(HoldTableTest, ReadOnlyAndReadWriteAreTwoHandlesOfOneHold) {
   EXPECT_EQ(Add(GrantOf(2), GrantAccess::kReadOnly), hold);
   EXPECT_EQ(hold->handles, 2u);
   EXPECT_FALSE(table_.HandleGone(hold));
-  EXPECT_TRUE(table_.Take(10, 0).empty());
+  EXPECT_TRUE(table_.Take(10).empty());
   EXPECT_TRUE(table_.HandleGone(hold));
-  EXPECT_EQ(table_.Take(10, 0).returned.size(), 1u);
+  EXPECT_EQ(table_.Take(10).returned.size(), 1u);
 }
 
 TEST_F(HoldTableTest, AHoldOlderThanALiveForkIsPutOffUntilItsEnd) {
   Hold* hold = Add(GrantOf(3), GrantAccess::kReadOnly);
-  hold->born = 4;
+  Fork child(forks_);
   table_.HandleGone(hold);
-  EXPECT_TRUE(table_.Take(10, 5).empty());
+  EXPECT_TRUE(table_.Take(10).empty());
   EXPECT_TRUE(table_.put_off());
-  table_.LookAtForks(5);
-  EXPECT_TRUE(table_.Take(10, 5).empty());
-  table_.LookAtForks(0);
-  EXPECT_EQ(table_.Take(10, 0).returned.size(), 1u);
+  table_.LookAtForks();
+  EXPECT_TRUE(table_.Take(10).empty());
+  child.End();
+  table_.LookAtForks();
+  EXPECT_EQ(table_.Take(10).returned.size(), 1u);
   EXPECT_FALSE(table_.put_off());
 }
 
 TEST_F(HoldTableTest, AYoungerHoldDoesNotWaitForTheFork) {
-  Hold* hold = Add(GrantOf(4), GrantAccess::kReadOnly);
-  hold->born = 5;
+  Fork child(forks_);
+  Drop(Add(GrantOf(4), GrantAccess::kReadOnly));
+  EXPECT_EQ(table_.Take(10).returned.size(), 1u);
+}
+
+TEST_F(HoldTableTest, AHoldDroppedBeforeTheForkDoesNotWaitForIt) {
+  Drop(Add(GrantOf(13), GrantAccess::kReadOnly));
+  Fork child(forks_);
+  EXPECT_EQ(table_.Take(10).returned.size(), 1u);
+}
+
+// Case P7.
+TEST_F(HoldTableTest, ALaterForkDoesNotKeepWhatWasPutOffForAnEarlierOne) {
+  Hold* hold = Add(GrantOf(14), GrantAccess::kReadOnly);
+  Fork first(forks_);
   table_.HandleGone(hold);
-  EXPECT_EQ(table_.Take(10, 5).returned.size(), 1u);
+  EXPECT_TRUE(table_.Take(10).empty());
+  Fork second(forks_);
+  table_.LookAtForks();
+  EXPECT_TRUE(table_.Take(10).empty());
+  first.End();
+  table_.LookAtForks();
+  EXPECT_EQ(table_.Take(10).returned.size(), 1u);
+}
+
+// Case P7.
+TEST_F(HoldTableTest, AnEarlierForksEndLeavesWhatALaterOneHasSeen) {
+  Hold* hold = Add(GrantOf(15), GrantAccess::kReadOnly);
+  Fork first(forks_);
+  Fork second(forks_);
+  table_.HandleGone(hold);
+  EXPECT_TRUE(table_.Take(10).empty());
+  first.End();
+  table_.LookAtForks();
+  EXPECT_TRUE(table_.Take(10).empty());
+  second.End();
+  table_.LookAtForks();
+  EXPECT_EQ(table_.Take(10).returned.size(), 1u);
+}
+
+// Case P7. A thread that is about to take releases waits for the table's lock while another one forks.
+TEST_F(HoldTableTest, ATakeUnderWaySeesAForkThatComesBetween) {
+  Hold* hold = Add(GrantOf(16), GrantAccess::kReadOnly);
+  std::atomic<bool> begun{false};
+  std::atomic<bool> done{false};
+  std::atomic<size_t> taken{0};
+  std::unique_ptr<Fork> child;
+  table_.Lock();
+  std::thread taker([&] {
+    while (!done) {
+      begun = true;
+      taken += table_.Take(10).returned.size();
+    }
+  });
+  while (!begun) std::this_thread::yield();
+  child = std::make_unique<Fork>(forks_);
+  table_.Unlock();
+  table_.HandleGone(hold);
+  while (!table_.put_off() && taken == 0) std::this_thread::yield();
+  done = true;
+  taker.join();
+  EXPECT_EQ(taken, 0u);
 }
 
 TEST_F(HoldTableTest, AContradictionIsRefusedAndItsGrantGivenBack) {
@@ -88,7 +179,7 @@ TEST_F(HoldTableTest, AContradictionIsRefusedAndItsGrantGivenBack) {
   Grant other = GrantOf(5);
   other.size_bytes = 64;
   EXPECT_EQ(table_.Add(session_, other, GrantAccess::kReadOnly).status().code(), StatusCode::kInternal);
-  const ReleaseBatch batch = table_.Take(10, 0);
+  const ReleaseBatch batch = table_.Take(10);
   ASSERT_EQ(batch.returned.size(), 1u);
   EXPECT_EQ(batch.returned[0].grants, 1u);
 }
@@ -96,16 +187,16 @@ TEST_F(HoldTableTest, AContradictionIsRefusedAndItsGrantGivenBack) {
 TEST_F(HoldTableTest, AnAbandonedCallIsSentOnce) {
   EXPECT_TRUE(table_.Abandon(9));
   EXPECT_FALSE(table_.Abandon(10));  // the thread is awake already
-  EXPECT_EQ(table_.Take(10, 0).abandoned_calls.size(), 2u);
-  EXPECT_TRUE(table_.Take(10, 0).empty());
+  EXPECT_EQ(table_.Take(10).abandoned_calls.size(), 2u);
+  EXPECT_TRUE(table_.Take(10).empty());
   EXPECT_EQ(table_.pending_since(), TimePoint::max());
 }
 
 TEST_F(HoldTableTest, TakesNoMoreThanAsked) {
   for (uint64_t i = 0; i < 25; ++i) Drop(Add(GrantOf(100 + i), GrantAccess::kReadOnly));
-  EXPECT_EQ(table_.Take(10, 0).returned.size(), 10u);
+  EXPECT_EQ(table_.Take(10).returned.size(), 10u);
   EXPECT_NE(table_.pending_since(), TimePoint::max());
-  EXPECT_EQ(table_.Take(100, 0).returned.size(), 15u);
+  EXPECT_EQ(table_.Take(100).returned.size(), 15u);
   EXPECT_EQ(table_.pending_since(), TimePoint::max());
 }
 
@@ -113,9 +204,9 @@ TEST_F(HoldTableTest, AfterTheSessionIsLostNothingIsSent) {
   Hold* kept = Add(GrantOf(6), GrantAccess::kReadOnly);
   Drop(Add(GrantOf(7), GrantAccess::kReadOnly));
   table_.SessionLost();
-  EXPECT_TRUE(table_.Take(10, 0).empty());
+  EXPECT_TRUE(table_.Take(10).empty());
   EXPECT_FALSE(table_.HandleGone(kept));
-  EXPECT_TRUE(table_.Take(10, 0).empty());
+  EXPECT_TRUE(table_.Take(10).empty());
 }
 
 // What a fork's child does with it.
@@ -126,19 +217,19 @@ TEST_F(HoldTableTest, AChildInheritsWhatHasHandlesAndClaimsIt) {
   Drop(Add(GrantOf(11), GrantAccess::kReadOnly));
   table_.Lock();
   table_.UnlockInChild();
-  EXPECT_TRUE(table_.Take(10, 0).empty());
+  EXPECT_TRUE(table_.Take(10).empty());
   EXPECT_EQ(table_.Inherited().size(), 3u);
   EXPECT_FALSE(table_.HandleGone(dropped));  // needs no release
   table_.Claimed({GrantOf(8), GrantOf(10)}, false);
   table_.Claimed({}, true);
   EXPECT_TRUE(table_.Inherited().empty());
   // What was dropped while the claim was under way goes back.
-  const ReleaseBatch surplus = table_.Take(10, 0);
+  const ReleaseBatch surplus = table_.Take(10);
   ASSERT_EQ(surplus.returned.size(), 1u);
   EXPECT_EQ(surplus.returned[0].storage, (StorageId{7, 10}));
   EXPECT_TRUE(table_.HandleGone(kept));
   EXPECT_FALSE(table_.HandleGone(gone));
-  EXPECT_EQ(table_.Take(10, 0).returned.size(), 1u);
+  EXPECT_EQ(table_.Take(10).returned.size(), 1u);
 }
 
 TEST_F(HoldTableTest, OneMappingServesAllOfASegmentAndEndsWithTheLastHold) {
@@ -153,7 +244,7 @@ TEST_F(HoldTableTest, OneMappingServesAllOfASegmentAndEndsWithTheLastHold) {
   EXPECT_EQ(table_.FindMapping(hold, GrantAccess::kReadWrite), nullptr);
   const std::weak_ptr<Mapping> watch = std::exchange(first, nullptr);
   table_.HandleGone(hold);
-  table_.Take(10, 0);  // and the batch's end
+  table_.Take(10);  // and the batch's end
   EXPECT_TRUE(watch.expired());
 }
 
