@@ -213,7 +213,7 @@ std::vector<StorageId> HoldTable::Inherited() {
   return ids;
 }
 
-void HoldTable::Claimed(const std::vector<Grant>& grants, bool last) {
+void HoldTable::Claimed(const std::vector<Grant>& grants) {
   MutexLock lock(mutex_);
   for (const Grant& grant : grants) {
     const auto entry = holds_.find(grant.storage);
@@ -227,7 +227,6 @@ void HoldTable::Claimed(const std::vector<Grant>& grants, bool last) {
     hold.born = forks_.count();
     ++hold.grants;
   }
-  if (!last) return;
   for (auto& [id, hold] : holds_) hold.inherited = false;
 }
 

@@ -83,8 +83,8 @@ class HoldTable {
 
   // What a parent process held and this one still has handles on.
   std::vector<StorageId> Inherited();
-  // The answer to a claim of `asked`. With `last`, what is in none of the grants is gone.
-  void Claimed(const std::vector<Grant>& grants, bool last);
+  // What the claims of all of them gave. What is in none of the grants is gone.
+  void Claimed(const std::vector<Grant>& grants);
 
   // The fork handlers'.
   void Lock() TB_ACQUIRE(mutex_) { mutex_.Lock(); }

@@ -2,20 +2,19 @@
 
 #include <errno.h>
 #include <fmt/format.h>
-#include <signal.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <new>
-#include <system_error>
-#include <thread>
+#include <unordered_set>
 #include <utility>
 
 #include "tensorbroker/base/name.h"
 #include "tensorbroker/client/fork.h"
 #include "tensorbroker/client/handle.h"
 #include "tensorbroker/client/session_registry.h"
+#include "tensorbroker/client/thread.h"
 #include "tensorbroker/ipc/mapping.h"
 
 namespace tensorbroker::internal {
@@ -94,57 +93,50 @@ StatusOr<std::shared_ptr<Link>> Session::GetLink(TimePoint deadline) {
     opening_ = true;
     ancestors = ancestors_;
   }
-  StatusOr<std::shared_ptr<Link>> link = OpenLink(ancestors, deadline);
+  StatusOr<Opened> opened = OpenLink(ancestors, deadline);
   MutexLock lock(mutex_);
   opening_ = false;
   changed_.NotifyAll();
-  if (!link.ok()) return link;
-  link_ = *link;
+  if (!opened.ok()) return opened.status();
+  // What was claimed counts from here on only: a session that does not come to be takes its claims along, and the next
+  // one claims anew. The thread waits for the lock before it looks at anything.
+  TB_ASSIGN_OR_RETURN(std::thread thread, StartThread("Connect", [self = self_.lock()] { RunThread(self); }));
+  thread.detach();
+  link_ = opened->link;
   ancestors_.clear();
-
-  // Signals are for the program's own threads.
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  Status started;
-  try {
-    std::thread(&Session::RunThread, self_.lock()).detach();
-  } catch (const std::system_error& error) {
-    started =
-        ResourceExhaustedError(fmt::format("no thread can be started for the session: {}", error.what()));
-    link_ = nullptr;
-  }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (!started.ok()) return started;
-  return link;
+  holds_.Claimed(opened->claimed);
+  return opened->link;
 }
 
-StatusOr<std::shared_ptr<Link>> Session::OpenLink(const std::vector<Token>& ancestors, TimePoint deadline) {
+StatusOr<Session::Opened> Session::OpenLink(const std::vector<Token>& ancestors, TimePoint deadline) {
   if (!wake_.valid()) return ErrnoStatus(EMFILE, "eventfd");
   TB_ASSIGN_OR_RETURN(std::shared_ptr<Link> link, Link::Open(candidate_, label_, deadline));
-  TB_RETURN_IF_ERROR(ClaimInherited(*link, ancestors, deadline));
-  return link;
+  TB_ASSIGN_OR_RETURN(std::vector<Grant> claimed, ClaimInherited(*link, ancestors, deadline));
+  return Opened{std::move(link), std::move(claimed)};
 }
 
-Status Session::ClaimInherited(Link& link, const std::vector<Token>& ancestors, TimePoint deadline) {
+StatusOr<std::vector<Grant>> Session::ClaimInherited(Link& link, const std::vector<Token>& ancestors,
+                                                     TimePoint deadline) {
+  std::vector<StorageId> wanted = holds_.Inherited();
+  std::vector<Grant> claimed;
   for (const Token& ancestor : ancestors) {
-    const std::vector<StorageId> ids = holds_.Inherited();
-    for (size_t i = 0; i < ids.size(); i += kMaxClaims) {
+    std::unordered_set<StorageId> got;
+    for (size_t i = 0; i < wanted.size(); i += kMaxClaims) {
       const std::vector<StorageId> some(
-          ids.begin() + static_cast<ptrdiff_t>(i),
-          ids.begin() + static_cast<ptrdiff_t>(std::min(i + kMaxClaims, ids.size())));
+          wanted.begin() + static_cast<ptrdiff_t>(i),
+          wanted.begin() + static_cast<ptrdiff_t>(std::min(i + kMaxClaims, wanted.size())));
       const StatusOr<std::vector<Grant>> grants = link.calls().ClaimInherited(ancestor, some, deadline);
       if (grants.ok()) {
-        holds_.Claimed(*grants, false);
+        for (const Grant& grant : *grants) got.insert(grant.storage);
+        claimed.insert(claimed.end(), grants->begin(), grants->end());
       } else if (grants.status().code() != StatusCode::kNotFound &&
                  grants.status().code() != StatusCode::kUnauthenticated) {
         return grants.status();
       }
     }
+    std::erase_if(wanted, [&got](StorageId id) { return got.count(id) > 0; });
   }
-  holds_.Claimed({}, true);  // the rest is gone
-  return OkStatus();
+  return claimed;
 }
 
 // ---- calls

@@ -72,8 +72,13 @@ class Session {
   bool lost() TB_EXCLUDES(mutex_);
   void LastUserGone() TB_EXCLUDES(mutex_);
 
-  StatusOr<std::shared_ptr<Link>> OpenLink(const std::vector<Token>& ancestors, TimePoint deadline);
-  Status ClaimInherited(Link& link, const std::vector<Token>& ancestors, TimePoint deadline);
+  struct Opened {
+    std::shared_ptr<Link> link;
+    std::vector<Grant> claimed;  // not counted in yet: that is for when nothing can fail any more
+  };
+  StatusOr<Opened> OpenLink(const std::vector<Token>& ancestors, TimePoint deadline);
+  StatusOr<std::vector<Grant>> ClaimInherited(Link& link, const std::vector<Token>& ancestors,
+                                              TimePoint deadline);
   // The grant counted in and, where `map`, mapped; else given back.
   StatusOr<std::shared_ptr<HeldStorage>> Take(const Grant& grant, GrantAccess access, bool map,
                                               TimePoint deadline);
@@ -109,7 +114,6 @@ class Session {
   uint64_t flush_wanted_ TB_GUARDED_BY(mutex_) = 0;  // numbers of Flush calls
   uint64_t flush_done_ TB_GUARDED_BY(mutex_) = 0;
   Status flush_status_ TB_GUARDED_BY(mutex_);
-  int64_t former_wire_bytes_ TB_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace tensorbroker::internal

@@ -1,5 +1,6 @@
 // fork(2) in a process with a session.
 #include <gmock/gmock.h>
+#include <pthread.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -107,6 +108,28 @@ TB_CHILD(ParentThatDies) {
   }
   channel.Receive();
   return 0;
+}
+
+// Case P7: the first attempt claims, and then fails.
+TEST(Fork, WhatAFailedConnectClaimedIsClaimedAgain) {
+  const auto broker = StartBroker();
+  const Client client = ConnectTo(*broker);
+  const Tensor tensor = Must(client.Full({16}, 4));
+  ChildProcess child = ChildProcess::Fork([&](Channel&) {
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    size_t usual = 0;
+    pthread_attr_getstacksize(&attributes, &usual);
+    pthread_attr_setstacksize(&attributes, size_t{1} << 47);  // no thread starts with such a stack
+    pthread_setattr_default_np(&attributes);
+    if (tensor.Publish("again").code() != StatusCode::kResourceExhausted) return 2;
+    pthread_attr_setstacksize(&attributes, usual);
+    pthread_setattr_default_np(&attributes);
+    Must(tensor.Publish("again"));
+    const StorageRecord record = Must(client.inspector().Stat("again"));
+    return record.holder_count == 2 ? 0 : 3;  // the parent, and this process by its claim
+  });
+  EXPECT_EQ(child.Wait(), 0);
 }
 
 TEST(Fork, NestedForksEachHaveASessionAndInherit) {

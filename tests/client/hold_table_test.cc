@@ -220,8 +220,7 @@ TEST_F(HoldTableTest, AChildInheritsWhatHasHandlesAndClaimsIt) {
   EXPECT_TRUE(table_.Take(10).empty());
   EXPECT_EQ(table_.Inherited().size(), 3u);
   EXPECT_FALSE(table_.HandleGone(dropped));  // needs no release
-  table_.Claimed({GrantOf(8), GrantOf(10)}, false);
-  table_.Claimed({}, true);
+  table_.Claimed({GrantOf(8), GrantOf(10)});
   EXPECT_TRUE(table_.Inherited().empty());
   // What was dropped while the claim was under way goes back.
   const ReleaseBatch surplus = table_.Take(10);
