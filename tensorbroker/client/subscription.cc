@@ -1,8 +1,6 @@
 // Client::OnEvent: a thread that watches and calls back.
-#include <signal.h>
 #include <unistd.h>
 
-#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -10,6 +8,7 @@
 #include "tensorbroker/client/client.h"
 #include "tensorbroker/client/fork.h"
 #include "tensorbroker/client/session.h"
+#include "tensorbroker/client/thread.h"
 
 namespace tensorbroker {
 
@@ -21,18 +20,7 @@ class Subscription::Impl {
 
   // Returns once the watch is on.
   Status Start() TB_EXCLUDES(mutex_) {
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    Status started;
-    try {
-      thread_ = std::thread([this] { Run(); });
-    } catch (const std::system_error& error) {
-      started = ResourceExhaustedError(std::string("OnEvent: no thread can be started: ") + error.what());
-    }
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    TB_RETURN_IF_ERROR(started);
+    TB_ASSIGN_OR_RETURN(thread_, internal::StartThread("OnEvent", [this] { Run(); }));
     MutexLock lock(mutex_);
     while (!ready_ && !ended_) changed_.Wait(mutex_);
     return ready_ ? OkStatus() : status_;
