@@ -99,6 +99,7 @@ void CallGate::ResetInChild() {
 void CallGate::CloseForExit() {
   MutexLock lock(mutex_);
   exiting_.store(true, std::memory_order_relaxed);
+  for (Waker* waker = inside_; waker != nullptr; waker = waker->next_) waker->Wake();
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(200);
   while (inside_ != nullptr && changed_.WaitUntil(mutex_, deadline)) {
   }

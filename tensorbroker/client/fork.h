@@ -25,7 +25,8 @@ class CallGate {
   class Waker {
    public:
     virtual ~Waker() = default;
-    // Makes the call's thread come back from gRPC soon: it then calls Pass. Run by the forking thread.
+    // Makes the call's thread come back from gRPC soon: it then leaves the gate, and enters it again. Run under the gate's
+    // lock, by the thread that forks or exits.
     virtual void Wake() = 0;
 
    private:
@@ -48,7 +49,7 @@ class CallGate {
   void Close() TB_ACQUIRE(mutex_);
   void Open() TB_RELEASE(mutex_);
   void ResetInChild() TB_RELEASE(mutex_);
-  // The exit handler's: lets short calls finish, refuses new ones.
+  // The exit handler's: calls everyone out, and refuses whoever would enter.
   void CloseForExit() TB_EXCLUDES(mutex_);
 
  private:

@@ -1,7 +1,9 @@
 // Ends: the broker's, and this process's.
 #include <gmock/gmock.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <fstream>
 #include <thread>
 
@@ -100,6 +102,42 @@ TEST(ProcessExit, WithLiveTensorsAndThreadsIsSilentAndClean) {
     std::ifstream in(log);
     EXPECT_EQ(std::string(std::istreambuf_iterator<char>(in), {}), "");
   }
+}
+
+TB_CHILD(ExitsWithACallUnderWay) {
+  static std::thread waiter;
+  static std::atomic<StatusCode> code{StatusCode::kOk};
+  // Registered before the library's own handler, so run after it.
+  atexit([] {
+    waiter.join();
+    _exit(code == StatusCode::kUnavailable ? 0 : 1);
+  });
+  static Client client = Must(Client::Connect({.socket = arguments[0]}));
+  std::atomic<bool> begun{false};
+  waiter = std::thread([&begun] {
+    begun = true;
+    code = client.Open("never", {.timeout = kForever}).status().code();
+  });
+  while (!begun) std::this_thread::yield();
+  channel.Send("ready");
+  channel.Receive();
+  return 0;
+}
+
+// Case P3: a call that waits inside gRPC ends before gRPC's own end.
+TEST(ProcessExit, CallsUnderWayEndAsUnavailable) {
+  const auto broker = StartBroker();
+  ChildProcess child = ChildProcess::Spawn("ExitsWithACallUnderWay", {broker->socket()});
+  ASSERT_EQ(child.Receive(), "ready");
+  const Client client = ConnectTo(*broker);
+  EXPECT_TRUE(Eventually(5s, [&] {
+    for (const Limit& limit : Must(client.inspector().Info()).limits) {
+      if (limit.name == "pending waits") return limit.used == 1;
+    }
+    return false;
+  }));
+  child.Send("exit");
+  EXPECT_EQ(child.Wait(), 0);
 }
 
 }  // namespace
