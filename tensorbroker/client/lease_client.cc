@@ -39,7 +39,7 @@ StatusOr<Fd> LeaseClient::GetSegment(SegmentId segment, GrantAccess access, int6
   request.epoch = segment.epoch;
   request.serial = segment.serial;
   request.argument = access == GrantAccess::kReadWrite ? 1 : 0;
-  // A descriptor that comes and finds no room is lost, and the lease's stream with it: look for room first.
+  // Where there is no room for the descriptor, do not trouble the broker; another thread may still take the room.
   if (const StatusOr<Fd> room = Dup(fd()); !room.ok())
     return Annotate(room.status(), "Map: no descriptor for a Segment");
   TB_ASSIGN_OR_RETURN(Answer answer, Ask(std::move(request), deadline));
@@ -47,6 +47,12 @@ StatusOr<Fd> LeaseClient::GetSegment(SegmentId segment, GrantAccess access, int6
       answer.frame.serial != segment.serial) {
     return InternalError(
         fmt::format("Map: the broker answered for another thing than Segment {}", ToString(segment)));
+  }
+  if (answer.fd_lost) {
+    return ResourceExhaustedError(
+        fmt::format("Map: the descriptor of Segment {} was lost because this process has none left: raise "
+                    "`ulimit -n`, or hold fewer Storages at once",
+                    ToString(segment)));
   }
   if (!answer.fd.valid()) {
     return InternalError(fmt::format("Map: no descriptor came with Segment {}", ToString(segment)));
@@ -112,7 +118,7 @@ StatusOr<bool> LeaseClient::ReadSome() {
   if (received->would_block) return false;
   if (received->closed()) return Break(UnavailableError("it hung up"));
   wire_bytes_.fetch_add(static_cast<int64_t>(received->bytes), std::memory_order_relaxed);
-  if (received->fd.valid()) fds_.push_back(std::move(received->fd));
+  if (received->fd.valid() || received->fd_lost) fds_.push_back(std::move(received->fd));
   const Status pushed = decoder_.Push({reinterpret_cast<const char*>(buffer.data()), received->bytes});
   if (!pushed.ok()) return Break(pushed);
   return true;
@@ -122,9 +128,11 @@ std::optional<LeaseClient::Answer> LeaseClient::TakeFrames(uint64_t request) {
   std::optional<Answer> answer;
   while (std::optional<LeaseFrame> frame = decoder_.Pop()) {
     Fd fd;
+    bool fd_lost = false;
     if (frame->type == LeaseType::kSegment && !fds_.empty()) {
       fd = std::move(fds_.front());
       fds_.pop_front();
+      fd_lost = !fd.valid();
     }
     switch (frame->type) {
       case LeaseType::kSegmentRetired:
@@ -137,7 +145,8 @@ std::optional<LeaseClient::Answer> LeaseClient::TakeFrames(uint64_t request) {
         notices_.stopping = true;
         break;
       default:  // an answer: to the one who waits, or to one who gave up
-        if (request != 0 && frame->request == request) answer = Answer{*std::move(frame), std::move(fd)};
+        if (request != 0 && frame->request == request)
+          answer = Answer{*std::move(frame), std::move(fd), fd_lost};
         continue;
     }
     has_notices_.store(true, std::memory_order_release);

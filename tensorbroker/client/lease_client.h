@@ -59,6 +59,7 @@ class LeaseClient {
   struct Answer {
     LeaseFrame frame;
     Fd fd;
+    bool fd_lost = false;
   };
   StatusOr<Answer> Ask(LeaseFrame request, TimePoint deadline) TB_EXCLUDES(mutex_);
   Status SendAll(const std::string& bytes, TimePoint deadline) TB_REQUIRES(mutex_);
@@ -77,7 +78,8 @@ class LeaseClient {
   Mutex mutex_;
   std::string broker_ TB_GUARDED_BY(mutex_);
   LeaseDecoder decoder_ TB_GUARDED_BY(mutex_);
-  std::deque<Fd> fds_ TB_GUARDED_BY(mutex_);  // came, in order, for kSegment frames not decoded yet
+  // Came, in order, for kSegment frames not decoded yet; invalid: lost for want of room.
+  std::deque<Fd> fds_ TB_GUARDED_BY(mutex_);
   LeaseNotices notices_ TB_GUARDED_BY(mutex_);
   uint64_t next_request_ TB_GUARDED_BY(mutex_) = 1;
 };

@@ -223,12 +223,8 @@ StatusOr<Received> RecvWithFd(int socket, std::span<std::byte> buffer, int flags
     }
   }
   if (fds.size() > 1) return InvalidArgumentError("receive a descriptor: the peer sent more than one");
-  if ((message.msg_flags & MSG_CTRUNC) != 0) {
-    return ResourceExhaustedError(
-        "receive a descriptor: it was lost because this process has no descriptor left: raise `ulimit -n`, "
-        "or hold fewer "
-        "Storages at once");
-  }
+  // The bytes are read and would be missed by whoever decodes the stream.
+  received.fd_lost = (message.msg_flags & MSG_CTRUNC) != 0;
   if (!fds.empty()) received.fd = std::move(fds.front());
   return received;
 }

@@ -63,15 +63,15 @@ struct Received {
   size_t bytes = 0;
   bool would_block = false;  // a nonblocking socket (or MSG_DONTWAIT) has nothing now
   Fd fd;                     // invalid where none came
+  bool fd_lost = false;      // one came with these bytes, and this process had no room for it (RLIMIT_NOFILE)
 
   bool closed() const { return bytes == 0 && !would_block; }  // the peer closed
 };
 
 // Receives up to `buffer.size()` bytes and at most one descriptor (close-on-exec; more than one is refused
 // and all are closed).
-// kUnavailable        the connection broke
-// kInvalidArgument    more than one descriptor
-// kResourceExhausted  a descriptor came and this process could not take it (RLIMIT_NOFILE)
+// kUnavailable      the connection broke
+// kInvalidArgument  more than one descriptor
 StatusOr<Received> RecvWithFd(int socket, std::span<std::byte> buffer, int flags = 0);
 
 }  // namespace tensorbroker

@@ -69,7 +69,7 @@ bool LeaseServer::Read(const LeasePtr& lease) {
   std::array<std::byte, 4096> buffer;
   StatusOr<Received> received = RecvWithFd(lease->socket.get(), buffer, MSG_DONTWAIT);
   if (!received.ok() || received->closed()) return false;
-  if (received->fd.valid()) {
+  if (received->fd.valid() || received->fd_lost) {
     Log(LogLevel::kWarning, "lease_ended",
         {{"cause", "the client sent a descriptor"}, {"session", lease->session}});
     return false;

@@ -229,8 +229,9 @@ TEST(DescriptorPassing, OneThatCannotBeTakenIsResourceExhausted) {
               while (dup(0) >= 0) {
               }
               std::array<std::byte, 64> buffer;
-              const Status status = RecvWithFd(pair->second.get(), buffer).status();
-              return status.code() == StatusCode::kResourceExhausted ? 0 : 1;
+              const StatusOr<Received> received = RecvWithFd(pair->second.get(), buffer);
+              return received.ok() && received->bytes == 1 && received->fd_lost && !received->fd.valid() ? 0
+                                                                                                         : 1;
             }),
             0);
 }
