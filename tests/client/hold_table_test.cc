@@ -171,7 +171,7 @@ TEST_F(HoldTableTest, ATakeUnderWaySeesAForkThatComesBetween) {
   while (!table_.put_off() && taken == 0) std::this_thread::yield();
   done = true;
   taker.join();
-  EXPECT_EQ(taken, 0u);
+  EXPECT_EQ(taken.load(), 0u);
 }
 
 TEST_F(HoldTableTest, AContradictionIsRefusedAndItsGrantGivenBack) {
