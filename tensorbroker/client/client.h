@@ -116,6 +116,9 @@ class Subscription {
   Subscription& operator=(Subscription&&) noexcept;
   ~Subscription();
 
+  // OK while events come. Afterwards, why they ended: kUnavailable where the broker is gone.
+  Status status() const;
+
  private:
   friend class Client;
   class Impl;

@@ -26,6 +26,11 @@ class Subscription::Impl {
     return ready_ ? OkStatus() : status_;
   }
 
+  Status status() const TB_EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    return status_;
+  }
+
   // False: the thread cannot be waited for (this is a forked child, or the process is exiting): leak this object.
   bool End() {
     if (owner_ != getpid() || internal::CallGate::Get().exiting()) {
@@ -70,7 +75,7 @@ class Subscription::Impl {
   internal::WatchCanceller canceller_;
   std::thread thread_;
 
-  Mutex mutex_;
+  mutable Mutex mutex_;
   CondVar changed_;
   bool ready_ TB_GUARDED_BY(mutex_) = false;
   bool ended_ TB_GUARDED_BY(mutex_) = false;
@@ -90,6 +95,8 @@ Subscription::~Subscription() {
   if (impl_ != nullptr && !impl_->End()) [[maybe_unused]]
     const Impl* leaked = impl_.release();
 }
+
+Status Subscription::status() const { return impl_->status(); }
 
 StatusOr<Subscription> Client::OnEvent(std::function<void(const Event&)> callback,
                                        std::string_view prefix) const {

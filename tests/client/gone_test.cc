@@ -50,6 +50,15 @@ TEST(BrokerGone, ANewConnectFindsTheNextBroker) {
   EXPECT_EQ(old.data<float>()[0], 1.0f);
 }
 
+TEST(BrokerGone, ASubscriptionSaysThatItsEventsEnded) {
+  const auto broker = StartBroker();
+  const Client client = ConnectTo(*broker);
+  const Subscription subscription = Must(client.OnEvent([](const Event&) {}));
+  EXPECT_TRUE(subscription.status().ok()) << subscription.status();
+  broker->Kill();
+  EXPECT_TRUE(Eventually(5s, [&] { return subscription.status().code() == StatusCode::kUnavailable; }));
+}
+
 // Case P4.
 TEST(BrokerGone, AStoppedBrokerIsADeadlineThatNamesIt) {
   const auto broker = StartBroker();
