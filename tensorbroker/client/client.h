@@ -34,7 +34,8 @@ class Subscription;
 // kResourceExhausted.
 class Client {
  public:
-  // The first broker that answers of those that ConnectOptions::socket names.
+  // The first broker that answers of those that ConnectOptions::socket names. A process's first Connect starts gRPC and,
+  // where $GRPC_POLL_STRATEGY is not set, sets it for that moment: no other thread may use getenv or setenv meanwhile.
   // kNotFound, kUnavailable  no broker there: names each socket tried and how to start one
   // kPermissionDenied        the socket, or the broker, does not admit this uid; or somebody else serves there
   // kFailedPrecondition      a broker of another protocol version: names both
