@@ -1,7 +1,6 @@
 #include "tensorbroker/client/connection.h"
 
 #include <fmt/format.h>
-#include <grpcpp/alarm.h>
 #include <grpcpp/grpcpp.h>
 
 #include <algorithm>
@@ -14,7 +13,7 @@
 #include "tensorbroker/base/name.h"
 #include "tensorbroker/base/units.h"
 #include "tensorbroker/base/version.h"
-#include "tensorbroker/client/fork.h"
+#include "tensorbroker/client/pending_call.h"
 #include "tensorbroker/proto/convert.h"
 #include "tensorbroker/proto/grpc_status.h"
 #include "tensorbroker/v1/broker.grpc.pb.h"
@@ -24,12 +23,6 @@ namespace tensorbroker::internal {
 namespace {
 
 using Stub = v1::Broker::Stub;
-
-gpr_timespec ToGpr(TimePoint deadline) {
-  if (deadline == TimePoint::max()) return gpr_inf_future(GPR_CLOCK_MONOTONIC);
-  const int64_t ns = std::max<int64_t>(0, (deadline - Clock::Real().Now()).count());
-  return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_nanos(ns, GPR_TIMESPAN));
-}
 
 // "unix:" with the path's odd characters escaped, as gRPC's URI parser wants them.
 std::string Target(const std::string& path) {
@@ -64,109 +57,6 @@ struct Subject {
     if (id) return fmt::format("{} {}", call, tensorbroker::ToString(id));
     return std::string(call);
   }
-};
-
-// Gives up what gRPC still works on, or must not be told to end: its memory stays.
-template <typename T>
-void Leak(std::unique_ptr<T> object) {
-  [[maybe_unused]] T* leaked = object.release();
-}
-
-// Short steps into gRPC: the making and ending of its objects, which take its locks too.
-class GatePass : public CallGate::Waker {
- public:
-  GatePass() : entered_(CallGate::Get().Enter(this)) {}
-  ~GatePass() override {
-    if (entered_) CallGate::Get().Leave(this);
-  }
-  bool entered() const { return entered_; }
-  void Wake() override {}  // it is out in a moment
-
- private:
-  const bool entered_;
-};
-
-// Ends an object of gRPC's, or leaks it where the process is exiting.
-template <typename T>
-void EndInGate(std::unique_ptr<T> object) {
-  const GatePass pass;
-  if (pass.entered()) {
-    object.reset();
-  } else {
-    Leak(std::move(object));
-  }
-}
-
-// A call in gRPC's hands, driven by one thread. On the heap, so that it can be leaked where gRPC keeps it.
-class PendingCall : public CallGate::Waker {
- public:
-  explicit PendingCall(std::unique_ptr<grpc::CompletionQueue> queue) : queue_(std::move(queue)) {}
-
-  grpc::ClientContext& context() { return *context_; }
-  grpc::CompletionQueue* queue() { return queue_.get(); }
-  void* tag() { return this; }
-
-  [[nodiscard]] bool Enter() { return entered_ = CallGate::Get().Enter(this); }
-  void Leave() {
-    if (std::exchange(entered_, false)) CallGate::Get().Leave(this);
-  }
-
-  // Waits for the operation that was started with tag(); `ok` is its result. False where `deadline` passed first, or
-  // the process is exiting: the operation is still gRPC's.
-  bool Await(TimePoint deadline, bool* ok) {
-    void* got = nullptr;
-    while (queue_->AsyncNext(&got, ok, ToGpr(deadline)) == grpc::CompletionQueue::GOT_EVENT) {
-      if (got == tag()) return true;
-      // The alarm: a fork waits for this thread to be out of gRPC.
-      alarm_set_ = false;
-      Leave();
-      if (!Enter()) return false;
-    }
-    return false;
-  }
-
-  // Cancels what is under way and waits a moment for it to come back. False: it did not; leak this call.
-  bool Cancel(bool* ok) {
-    context_->TryCancel();
-    return entered_ && Await(DeadlineAfter(Clock::Real().Now(), std::chrono::seconds(1)), ok);
-  }
-
-  // After the last operation (and the reader's end): the queue, for another call; null where the process is exiting.
-  std::unique_ptr<grpc::CompletionQueue> Finish() {
-    context_.reset();
-    Leave();  // from here on no Wake
-    if (alarm_ == nullptr) return std::move(queue_);
-    const GatePass pass;
-    if (!pass.entered()) {
-      Leak(std::move(alarm_));
-      Leak(std::move(queue_));
-      return nullptr;
-    }
-    if (alarm_set_) {  // it came too late
-      void* got = nullptr;
-      bool ok = false;
-      queue_->Next(&got, &ok);
-    }
-    alarm_.reset();
-    return std::move(queue_);
-  }
-
-  // Run by a thread that is about to fork, under the gate's lock, while this call's thread is inside.
-  void Wake() override {
-    if (alarm_set_) return;
-    alarm_set_ = true;
-    alarm_ = std::make_unique<grpc::Alarm>();
-    alarm_->Set(queue_.get(), gpr_now(GPR_CLOCK_MONOTONIC), &alarm_);
-  }
-
- private:
-  std::unique_ptr<grpc::CompletionQueue> queue_;
-  std::optional<grpc::ClientContext> context_{std::in_place};
-  std::unique_ptr<grpc::Alarm> alarm_;
-  // Written by Wake under the gate's lock, by this call's thread while that thread is inside: the two never meet, since
-  // Leave and Enter take the lock, and gRPC hands the alarm's event over.
-  std::atomic<bool> alarm_set_{false};
-  bool entered_ = false;
 };
 
 }  // namespace

@@ -1,4 +1,5 @@
-// The broker's calls as plain functions. The one file of the client that knows gRPC is connection.cc.
+// The broker's calls as plain functions. Of the client's files, connection.cc and pending_call.{h,cc} alone
+// know gRPC.
 //
 // Each call blocks its thread until the answer, or until its deadline. gRPC's own deadlines and threads play no part in
 // it: the calling thread drives its call and watches its clock itself, so that deadlines hold in a forked child too,
