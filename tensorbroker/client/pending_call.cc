@@ -15,7 +15,19 @@ gpr_timespec ToGpr(TimePoint deadline) {
   return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_nanos(ns, GPR_TIMESPAN));
 }
 
+struct Kept {
+  void* object;
+  Kept* next;
+};
+std::atomic<Kept*> g_kept{nullptr};
+
 }  // namespace
+
+void KeepReachable(void* object) {
+  auto* kept = new Kept{object, g_kept.load()};
+  while (!g_kept.compare_exchange_weak(kept->next, kept)) {
+  }
+}
 
 PendingCall::PendingCall(std::unique_ptr<grpc::CompletionQueue> queue) : queue_(std::move(queue)) {}
 PendingCall::~PendingCall() = default;
@@ -33,8 +45,9 @@ bool PendingCall::Await(TimePoint deadline, bool* ok) {
 }
 
 bool PendingCall::Cancel(bool* ok) {
+  if (!entered_) return false;
   context_->TryCancel();
-  return entered_ && Await(DeadlineAfter(Clock::Real().Now(), std::chrono::seconds(1)), ok);
+  return Await(DeadlineAfter(Clock::Real().Now(), std::chrono::seconds(1)), ok);
 }
 
 std::unique_ptr<grpc::CompletionQueue> PendingCall::Finish() {

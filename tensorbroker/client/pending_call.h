@@ -17,10 +17,13 @@
 
 namespace tensorbroker::internal {
 
+// Remembers `object` for good, so that a search for leaks finds it in use. Takes no lock.
+void KeepReachable(void* object);
+
 // Gives up what gRPC still works on, or must not be told to end: its memory stays.
 template <typename T>
 void Leak(std::unique_ptr<T> object) {
-  [[maybe_unused]] T* leaked = object.release();
+  if (object != nullptr) KeepReachable(object.release());
 }
 
 // Short steps into gRPC: the making and ending of its objects, which take its locks too.
