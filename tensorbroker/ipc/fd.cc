@@ -91,14 +91,6 @@ StatusOr<Fd> Dup(int fd) {
   return Fd(copy);
 }
 
-Status SetNonBlocking(int fd) {
-  const int flags = fcntl(fd, F_GETFL);
-  if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0) {
-    return ErrnoStatus(errno, "make a descriptor nonblocking");
-  }
-  return OkStatus();
-}
-
 Status ErrnoStatus(int err, std::string_view what) {
   char buffer[128] = "";
   const char* text = ErrorText(strerror_r(err, buffer, sizeof(buffer)), buffer);

@@ -41,10 +41,6 @@ class Fd {
 // kFailedPrecondition  `fd` is not open
 StatusOr<Fd> Dup(int fd);
 
-// Sets O_NONBLOCK.
-// kFailedPrecondition  `fd` is not open
-Status SetNonBlocking(int fd);
-
 // "`what`: No such file or directory", with the code that fits `err`:
 // kNotFound ENOENT ENOTDIR ESRCH; kPermissionDenied EACCES EPERM EROFS ELOOP; kAlreadyExists EEXIST
 // EADDRINUSE; kResourceExhausted ENOSPC ENOMEM EMFILE ENFILE EDQUOT ENOBUFS; kUnavailable ECONNREFUSED

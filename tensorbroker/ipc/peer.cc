@@ -79,16 +79,6 @@ StatusOr<PeerIdentity> IdentifyPeer(int socket) {
   return peer;
 }
 
-StatusOr<PeerIdentity> Clone(const PeerIdentity& peer) {
-  PeerIdentity copy;
-  copy.uid = peer.uid;
-  copy.gid = peer.gid;
-  copy.pid = peer.pid;
-  copy.groups = peer.groups;
-  TB_ASSIGN_OR_RETURN(copy.pidfd, Dup(peer.pidfd.get()));
-  return copy;
-}
-
 bool SameProcess(const PeerIdentity& a, const PeerIdentity& b) {
   if (a.uid != b.uid || a.pid != b.pid) return false;
   const std::optional<uint64_t> inode_a = PidfdInode(a.pidfd.get());

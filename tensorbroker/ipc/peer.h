@@ -32,10 +32,6 @@ struct PeerIdentity {
 // kResourceExhausted  no descriptor left for the pidfd
 StatusOr<PeerIdentity> IdentifyPeer(int socket);
 
-// A copy, with a pidfd of its own.
-// kResourceExhausted  no descriptor left
-StatusOr<PeerIdentity> Clone(const PeerIdentity& peer);
-
 // True for two looks at one process: uid and pid are equal, and so is the pidfd's inode where the kernel
 // gives each process its own (6.9 and later). On earlier kernels both must also still run, so that a reused
 // pid is never the same.

@@ -10,7 +10,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <chrono>
 #include <string_view>
 
@@ -107,25 +106,6 @@ StatusOr<std::string> ReadCommandLine(pid_t pid) {
     text += piece;
   }
   return brackets ? "[" + text + "]" : text;
-}
-
-StatusOr<uint64_t> ProcessStartTicks(pid_t pid) {
-  const std::string path = fmt::format("/proc/{}/stat", pid);
-  TB_ASSIGN_OR_RETURN(const std::string text, ReadProcFile(path, 4096));
-  // Field 2, the name, is in parentheses and may hold spaces and parentheses: count from the last ')'.
-  size_t at = text.rfind(')');
-  for (int field = 2; field < 22 && at != std::string::npos; ++field) at = text.find(' ', at + 1);
-  uint64_t ticks = 0;
-  if (at == std::string::npos ||
-      std::from_chars(text.data() + at + 1, text.data() + text.size(), ticks).ec != std::errc{}) {
-    return NotFoundError(fmt::format("read {}: no start time in it", path));
-  }
-  return ticks;
-}
-
-std::string BootId() {
-  const StatusOr<std::string> text = ReadProcFile("/proc/sys/kernel/random/boot_id", 64);
-  return text.ok() ? text->substr(0, 36) : "";
 }
 
 }  // namespace tensorbroker

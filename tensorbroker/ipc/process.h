@@ -35,14 +35,6 @@ std::optional<uint64_t> PidfdInode(int pidfd);
 // kNotFound  no such process, or not ours to read
 StatusOr<std::string> ReadCommandLine(pid_t pid);
 
-// Clock ticks from boot to the process's start (field 22 of /proc/PID/stat): with the boot id and pid an
-// identity that can be written down.
-// kNotFound  no such process
-StatusOr<uint64_t> ProcessStartTicks(pid_t pid);
-
-// The machine's boot id: 36 characters, empty where it cannot be read.
-std::string BootId();
-
 }  // namespace tensorbroker
 
 #endif  // TENSORBROKER_IPC_PROCESS_H_

@@ -98,27 +98,5 @@ TEST(Processes, CommandLinesAreReadableBoundedAndHarmless) {
   EXPECT_EQ(ReadCommandLine(pid).status().code(), StatusCode::kNotFound);
 }
 
-TEST(Processes, StartTimesTellAPidsTwoUsersApart) {
-  const StatusOr<uint64_t> own = ProcessStartTicks(getpid());
-  ASSERT_TRUE(own.ok());
-  const StatusOr<uint64_t> init = ProcessStartTicks(1);
-  ASSERT_TRUE(init.ok());
-  EXPECT_GE(*own, *init);
-  EXPECT_EQ(*ProcessStartTicks(getpid()), *own);
-  EXPECT_EQ(ProcessStartTicks(0x3fffffff).status().code(), StatusCode::kNotFound);
-  EXPECT_EQ(BootId().size(), 36u);
-}
-
-TEST(Processes, ANameWithParenthesesHidesNoStartTime) {
-  char before[16] = "";
-  prctl(PR_GET_NAME, before);
-  const uint64_t expected = *ProcessStartTicks(getpid());
-  prctl(PR_SET_NAME, ") R 1 2 3 (x");
-  const StatusOr<uint64_t> ticks = ProcessStartTicks(getpid());
-  prctl(PR_SET_NAME, before);
-  ASSERT_TRUE(ticks.ok());
-  EXPECT_EQ(*ticks, expected);
-}
-
 }  // namespace
 }  // namespace tensorbroker
