@@ -68,7 +68,9 @@ StatusOr<uint64_t> Broker::Publish(Connection& connection, const PublishCall& ca
   const int64_t now_unix_ns = clock_.UnixNanos();
   TB_RETURN_IF_ERROR(
       catalog_.CheckBind("Publish", call.name, {uid, session->id.serial, now_unix_ns}, call.replace));
-  if (entry->names.size() >= options_.limits.names_per_storage) {
+  const Binding* const bound = catalog_.Find(call.name, uid);
+  const bool adds = bound == nullptr || bound->storage != call.storage.serial;
+  if (adds && entry->names.size() >= options_.limits.names_per_storage) {
     return ResourceExhaustedError(
         fmt::format("Publish {}: the Storage {} has {} names already, which is the limit",
                     QuoteForMessage(call.name), ToString(call.storage), entry->names.size()));
