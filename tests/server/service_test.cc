@@ -17,6 +17,7 @@
 
 #include "tensorbroker/ipc/lease.h"
 #include "tensorbroker/ipc/socket.h"
+#include "tensorbroker/proto/convert.h"
 #include "tensorbroker/server/daemon.h"
 #include "tensorbroker/v1/broker.grpc.pb.h"
 #include "tests/server/fixture.h"
@@ -267,6 +268,28 @@ TEST_F(Service, AnAwaitedOpenIsAnsweredAndACancelledOneForgotten) {
   const grpc::Status status = stub_->AwaitOpen(&due, request, &reply);
   EXPECT_EQ(status.error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
   EXPECT_THAT(status.error_message(), ::testing::HasSubstr("AwaitOpen \"n\""));
+}
+
+TEST_F(Service, ALifetimeThatItDoesNotKnowIsRefused) {
+  v1::CreateRequest create;
+  create.set_session(token_);
+  create.set_call_id(1);
+  create.set_size_bytes(8);
+  v1::CreateReply created;
+  grpc::ClientContext first;
+  ASSERT_TRUE(stub_->Create(&first, create, &created).ok());
+  v1::PublishRequest publish;
+  publish.set_session(token_);
+  publish.set_name("n");
+  *publish.mutable_storage() = created.grant().storage();
+  ToProto(*Header::Contiguous({8}, DType::kUInt8), publish.mutable_header());
+  publish.set_lifetime(static_cast<v1::Lifetime>(99));
+  v1::PublishReply published;
+  grpc::ClientContext second;
+  EXPECT_EQ(stub_->Publish(&second, publish, &published).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  publish.set_lifetime(v1::LIFETIME_SESSION);
+  grpc::ClientContext third;
+  EXPECT_TRUE(stub_->Publish(&third, publish, &published).ok());
 }
 
 TEST_F(Service, AWatchBeginsWithAnEmptyMessageThenTells) {
