@@ -61,7 +61,7 @@ StatusOr<CreateCall> CreateFromProto(const v1::CreateRequest& request) {
   return call;
 }
 
-// Ends a unary call exactly once, from any thread; OnCancel is told once.
+// A unary call that is answered later: who holds it calls Finish, once, from any thread; gRPC then calls OnDone.
 class UnaryReactor : public grpc::ServerUnaryReactor {
  public:
   explicit UnaryReactor(std::function<void()> on_cancel) : on_cancel_(std::move(on_cancel)) {}
