@@ -210,6 +210,8 @@ class Broker {
   void BindName(const std::string& name, Binding binding, StorageEntry& entry, const Session* session,
                 EventKind kind, std::string_view from, After& after) TB_REQUIRES(mutex_);
   void WakeWaiters(std::string_view name, After& after) TB_REQUIRES(mutex_);
+  // Gives the handle back what an Import took of it whose answer nobody got.
+  void RestoreTransfer(const Session& importer, const CallAnswer& answer, After& after) TB_REQUIRES(mutex_);
   void DropTransfers(StorageEntry& entry, size_t count) TB_REQUIRES(mutex_);
 
   void EndSession(uint64_t session, std::string_view why);

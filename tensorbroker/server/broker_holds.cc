@@ -90,7 +90,9 @@ void Broker::TakeBackAll(uint64_t serial, const std::vector<Returned>& returned,
         }
       } else if (next_abandoned < abandoned_calls.size()) {
         const std::optional<CallAnswer> answer = session->calls.Abandon(abandoned_calls[next_abandoned++]);
-        if (answer) TakeBack(*session, answer->storage, 1, after);
+        if (!answer) continue;
+        if (answer->claim.first) RestoreTransfer(*session, *answer, after);
+        TakeBack(*session, answer->storage, 1, after);
       } else {
         break;
       }
@@ -288,7 +290,8 @@ StatusOr<Opened> Broker::Import(Connection& connection, const ImportCall& call) 
     }
     if (entry->deleted || (entry->only_quarantined() && !claim.first))
       return NoSuchStorage("Import", call.storage);
-    const Opened result = GrantTo(*session, *entry, call.call_id, {0, claim.access, entry->header, 0}, after);
+    const Opened result =
+        GrantTo(*session, *entry, call.call_id, {0, claim.access, entry->header, 0, claim}, after);
     if (claim.first) {
       --entry->transfers;
       if (Session* const sender = sessions_.Find(claim.sender)) --sender->transfers;
@@ -298,6 +301,20 @@ StatusOr<Opened> Broker::Import(Connection& connection, const ImportCall& call) 
   }();
   if (!opened.ok()) session->calls.Failed(call.call_id);
   return opened;
+}
+
+void Broker::RestoreTransfer(const Session& importer, const CallAnswer& answer, After& after) {
+  StorageEntry* const entry = storages_.Find(answer.storage);
+  if (entry == nullptr || entry->deleted || !importer.holds.contains(answer.storage)) return;
+  transfers_.Restore(answer.storage, answer.claim);
+  ++entry->transfers;
+  storages_.Recount(*entry);
+  Session* const sender = sessions_.Find(answer.claim.sender);
+  if (sender != nullptr) ++sender->transfers;
+  if (sender != nullptr && sender->alive()) return;
+  const TimePoint due = DeadlineAfter(clock_.Now(), options_.limits.transfer_ttl);
+  transfers_.SenderEnded(answer.claim.sender, due);
+  Arm(due, after);
 }
 
 void Broker::DropTransfers(StorageEntry& entry, size_t count) {

@@ -12,6 +12,7 @@
 
 #include "tensorbroker/base/status.h"
 #include "tensorbroker/proto/records.h"
+#include "tensorbroker/server/transfers.h"
 
 namespace tensorbroker {
 
@@ -21,6 +22,7 @@ struct CallAnswer {
   GrantAccess access = GrantAccess::kReadOnly;
   std::shared_ptr<const Header> header;  // OpenReply's and AttachReply's; null where there was none
   uint64_t version = 0;                  // OpenReply's
+  Transfers::Claim claim;                // Import's: given back with an answer that nobody got
 };
 
 // One session's log, of its last `capacity` grants and its last `capacity` abandoned calls that had not arrived. Call id 0

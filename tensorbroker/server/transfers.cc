@@ -91,9 +91,17 @@ StatusOr<Transfers::Claim> Transfers::Take(uint64_t storage, std::string_view to
   if (it != holds_.end()) {
     claim.first = true;
     claim.sender = it->second.sender;
+    claim.pid = it->second.pid;
+    claim.number = number;
     Erase(it);
   }
   return claim;
+}
+
+void Transfers::Restore(uint64_t storage, const Claim& claim) {
+  const Key key{storage, claim.number};
+  if (holds_.emplace(key, TransferHold{claim.sender, claim.pid}).second)
+    by_sender_.emplace(claim.sender, key);
 }
 
 void Transfers::Erase(std::map<Key, TransferHold>::iterator it) {

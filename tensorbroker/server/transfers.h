@@ -32,9 +32,14 @@ class Transfers {
     GrantAccess access = GrantAccess::kReadOnly;
     bool first = false;   // the transfer hold was still there, and is the importer's now
     uint64_t sender = 0;  // where `first`: the session that made it
+    int32_t pid = 0;      // where `first`: the sender's
+    uint64_t number = 0;
   };
   // kNotFound  not a token that this broker made for `storage`
   StatusOr<Claim> Take(uint64_t storage, std::string_view token);
+
+  // Undoes a Take that was `first`: the token has its transfer hold again.
+  void Restore(uint64_t storage, const Claim& claim);
 
   // Drops the oldest transfer holds on `storage`: at most `count`. Gives the sessions that made them.
   std::vector<uint64_t> Drop(uint64_t storage, size_t count);

@@ -399,6 +399,27 @@ TEST_F(Handles, OneOutlivesItsSenderAndIsTheFirstImportersHold) {  // Case T1.
   EXPECT_THAT(TextOf(late.status()), HasSubstr("consumed"));
 }
 
+TEST_F(Handles, AnImportWhoseAnswerWasLostTakesNothingOfIt) {
+  Peer a = Open(1);
+  Peer b = Open(2);
+  const StorageId storage = Made(a);
+  const std::string token = *broker_.Export(*a.connection, a.token, storage, GrantAccess::kReadOnly);
+  Release(a, storage);
+  ASSERT_TRUE(Import(b, storage, token).ok());
+  Abandon(b, {b.calls});
+  EXPECT_EQ(Stat(b, storage)->state, StorageState::kInFlight);
+  ASSERT_TRUE(Import(b, storage, token).ok());
+  // The same once the sender has ended: its time begins anew.
+  broker_.LeaseClosed(a.id.serial);
+  Abandon(b, {b.calls});
+  EXPECT_EQ(Stat(b, storage)->state, StorageState::kInFlight);
+  ASSERT_TRUE(Import(b, storage, token).ok());
+  Abandon(b, {b.calls});
+  clock_.Advance(std::chrono::minutes(10));
+  broker_.RunTimers();
+  EXPECT_EQ(Holders(b, storage), -1);
+}
+
 TEST_F(Handles, OneThatNobodyLoadsIsFreedAfterItsTime) {  // Case T1.
   Peer a = Open(1);
   Peer b = Open(2);
