@@ -1,5 +1,6 @@
 #include "tensorbroker/server/daemon.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/epoll.h>
@@ -242,6 +243,7 @@ Status Daemon::Serve() {
   }));
   const Fd parent(options_.parent_pidfd);
   if (parent.valid()) {
+    fcntl(parent.get(), F_SETFD, FD_CLOEXEC);  // it was inherited, so it was not
     TB_RETURN_IF_ERROR(loop_->Add(parent.get(), EPOLLIN, [this, &parent](uint32_t) {
       loop_->Remove(parent.get());
       BeginStop("the parent has ended");
