@@ -1,5 +1,6 @@
 #include "tensorbroker/client/connection.h"
 
+#include <dlfcn.h>
 #include <fmt/format.h>
 #include <grpcpp/grpcpp.h>
 
@@ -298,18 +299,59 @@ struct Connection::Impl {
   }
 };
 
+namespace {
+
+// gRPC's own switches of its threads; null where this gRPC has none to be found, and then a child whose parent forked at
+// a bad instant may hang.
+using SetThreads = void (*)(bool);
+SetThreads g_set_timer_threads = nullptr;  // set once, before any fork handler is there
+std::atomic<bool> g_timers_stopped{false};
+
+SetThreads FindInGrpc(const char* symbol) {
+  Dl_info library{};
+  if (dladdr(reinterpret_cast<const void*>(&grpc_init), &library) == 0 || library.dli_fname == nullptr)
+    return nullptr;
+  void* const handle = dlopen(library.dli_fname, RTLD_NOLOAD | RTLD_LAZY);
+  if (handle == nullptr) return nullptr;
+  void* const found = dlsym(handle, symbol);
+  dlclose(handle);
+  return reinterpret_cast<SetThreads>(found);
+}
+
+}  // namespace
+
+void Connection::StopTimers() {
+  if (g_set_timer_threads == nullptr || g_timers_stopped.exchange(true)) return;
+  g_set_timer_threads(false);
+}
+
+void Connection::StartTimers() {
+  if (g_set_timer_threads == nullptr || !g_timers_stopped.exchange(false)) return;
+  g_set_timer_threads(true);
+}
+
 // Note [poll, not epoll] gRPC's default engine keeps one epoll instance and one wake-up descriptor a process. Both are
 // shared with a forked child, whose polling then takes events that the parent waits for: a call of the parent hangs until
 // its deadline. The poll engine keeps nothing of the kind in the kernel, and a client has few descriptors to poll. The engine
 // is chosen once a process, when gRPC starts: a program that uses gRPC before this library, and forks, sets
 // GRPC_POLL_STRATEGY=poll itself.
+//
+// Note [gRPC's own threads at a fork] The timer thread may hold, at a fork, a lock that the child's first connection waits
+// for: it is stopped for that instant. Two calls at once leave work to executor threads, which a child has not: they are
+// ended at the start, and callers do that work themselves. (gRPC's grpc_prefork does both, but in 1.51 waits for ever
+// where an executor destroys a call meanwhile; and Debian's build reads whether it may before main().)
 void Connection::InitLibrary() {
   [[maybe_unused]] static const bool once = [] {
     constexpr char kStrategy[] = "GRPC_POLL_STRATEGY";
     const bool chosen = std::getenv(kStrategy) != nullptr;
+    const bool first = grpc_is_initialized() == 0;
     if (!chosen) setenv(kStrategy, "poll", 1);
     grpc_init();                       // never shut down: its end is the process's
     if (!chosen) unsetenv(kStrategy);  // not for the programs that this one starts
+    g_set_timer_threads = FindInGrpc("_Z32grpc_timer_manager_set_threadingb");
+    // Only now, while none of them has work.
+    const SetThreads set_executors = FindInGrpc("_ZN9grpc_core8Executor15SetThreadingAllEb");
+    if (first && set_executors != nullptr) set_executors(false);
     return true;
   }();
 }
@@ -317,6 +359,7 @@ void Connection::InitLibrary() {
 std::unique_ptr<Connection> Connection::Make(const std::string& socket) {
   const GatePass pass;
   if (!pass.entered()) return nullptr;
+  StartTimers();  // in a forked child
   return std::unique_ptr<Connection>(new Connection(std::make_unique<Impl>(socket, MakeChannel(socket))));
 }
 

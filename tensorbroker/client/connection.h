@@ -78,6 +78,10 @@ class Connection {
  public:
   // Once a process, before handlers of pthread_atfork and atexit that must run before gRPC's.
   static void InitLibrary();
+  // Around fork(2), while no thread of ours is inside gRPC: stops gRPC's timer thread, and starts it again. A forked
+  // child starts its own with its first Connection.
+  static void StopTimers();
+  static void StartTimers();
 
   // Null where the process is exiting. Connects at the first call.
   static std::unique_ptr<Connection> Make(const std::string& socket);

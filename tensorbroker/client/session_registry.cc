@@ -49,6 +49,7 @@ void SessionRegistry::Forget(Session* session) {
 
 bool SessionRegistry::Lock() TB_NO_THREAD_SAFETY_ANALYSIS {
   SessionRegistry& registry = Get();
+  Connection::StopTimers();
   registry.mutex_.Lock();
   for (Session* session : registry.all_) session->LockForFork();
   return !registry.all_.empty();
@@ -58,6 +59,7 @@ void SessionRegistry::UnlockInParent() TB_NO_THREAD_SAFETY_ANALYSIS {
   SessionRegistry& registry = Get();
   for (Session* session : registry.all_) session->UnlockInParent();
   registry.mutex_.Unlock();
+  Connection::StartTimers();
 }
 
 void SessionRegistry::UnlockInChild() TB_NO_THREAD_SAFETY_ANALYSIS {
