@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "tests/client/connect.h"
+#include "tests/support/fork_under_tsan.h"
 
 namespace tensorbroker::testing {
 namespace {
@@ -21,6 +22,7 @@ constexpr int kForks = 200;
 
 // Case P1.
 TEST(Fork, AnyCallInTheChildWorksOnAFreshSession) {
+  TB_SKIP_CALLS_OF_FORKED_CHILDREN_UNDER_TSAN();
   const auto broker = StartBroker();
   const Client client = ConnectTo(*broker);
   const Tensor tensor = Must(client.Full({64}, 5));
@@ -47,6 +49,7 @@ TEST(Fork, AnyCallInTheChildWorksOnAFreshSession) {
 
 // Case L9.
 TEST(Fork, AChildsEndTakesNothingFromTheParent) {
+  TB_SKIP_CALLS_OF_FORKED_CHILDREN_UNDER_TSAN();
   const auto broker = StartBroker();
   const Client client = ConnectTo(*broker);
   const Tensor a = Must(client.Ones({4}));
@@ -86,6 +89,7 @@ TEST(Fork, WhatTheParentDropsLivesUntilTheChildEnds) {
 
 // Case P7: the child's own session takes over what it inherited, so the parent's end does not matter.
 TEST(Fork, AChildClaimsWhatItInherited) {
+  TB_SKIP_CALLS_OF_FORKED_CHILDREN_UNDER_TSAN();
   const auto broker = StartBroker();
   const Client operators = ConnectTo(*broker);
   ChildProcess parent = ChildProcess::Spawn("ParentThatDies", {broker->socket()});
@@ -133,6 +137,7 @@ TEST(Fork, WhatAFailedConnectClaimedIsClaimedAgain) {
 }
 
 TEST(Fork, NestedForksEachHaveASessionAndInherit) {
+  TB_SKIP_CALLS_OF_FORKED_CHILDREN_UNDER_TSAN();
   const auto broker = StartBroker();
   const Client client = ConnectTo(*broker);
   const Tensor tensor = Must(client.Full({16}, 6));
@@ -155,10 +160,7 @@ TEST(Fork, NestedForksEachHaveASessionAndInherit) {
 
 // Case P2 in spirit.
 TEST(Fork, OtherThreadsMayBeInCalls) {
-#if defined(__SANITIZE_THREAD__)
-  GTEST_SKIP()
-      << "the thread sanitizer cannot follow a child, forked from several threads, that starts threads";
-#endif
+  TB_SKIP_CALLS_OF_FORKED_CHILDREN_UNDER_TSAN();
   const auto broker = StartBroker();
   const Client client = ConnectTo(*broker);
   Must(Must(client.Full({64}, 1)).Publish("busy"));
@@ -195,6 +197,7 @@ TEST(Fork, OtherThreadsMayBeInCalls) {
 
 // Case P4 in a child, where gRPC's timer thread does not exist.
 TEST(Fork, DeadlinesHoldInTheChild) {
+  TB_SKIP_CALLS_OF_FORKED_CHILDREN_UNDER_TSAN();
   const auto broker = StartBroker();
   const Client client = ConnectTo(*broker, 1s);
   const Tensor tensor = Must(client.Ones({4}));
@@ -227,10 +230,7 @@ TEST(Fork, DeadlinesHoldInTheChild) {
 }
 
 TEST(Fork, ASubscriptionStaysTheParents) {
-#if defined(__SANITIZE_THREAD__)
-  GTEST_SKIP()
-      << "the thread sanitizer cannot follow a child, forked from several threads, that starts threads";
-#endif
+  TB_SKIP_CALLS_OF_FORKED_CHILDREN_UNDER_TSAN();
   const auto broker = StartBroker();
   const Client client = ConnectTo(*broker);
   std::atomic<int> events{0};

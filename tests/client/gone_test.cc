@@ -121,7 +121,8 @@ TB_CHILD(ExitsWithACallUnderWay) {
     waiter.join();
     _exit(code == StatusCode::kUnavailable ? 0 : 1);
   });
-  static Client client = Must(Client::Connect({.socket = arguments[0]}));
+  // Never destroyed: the call under way is the waiter's.
+  static Client& client = *new Client(Must(Client::Connect({.socket = arguments[0]})));
   std::atomic<bool> begun{false};
   waiter = std::thread([&begun] {
     begun = true;

@@ -10,6 +10,7 @@
 
 #include "tests/multiprocess/harness/fixture.h"
 #include "tests/support/child_process.h"
+#include "tests/support/fork_under_tsan.h"
 
 namespace tensorbroker::testing {
 namespace {
@@ -64,6 +65,7 @@ TB_CHILD(ForkRepeatedly) {
 
 // Case P1.
 TEST_F(Fork, AForkedChildCallsOnASessionOfItsOwnAndTheParentWorksOn) {
+  TB_SKIP_CALLS_OF_FORKED_CHILDREN_UNDER_TSAN();
   StartBroker();
   StatusOr<Tensor> tensor = client().Empty({4096}, DType::kUInt8);
   TB_ASSERT_OK(tensor.status());
@@ -122,10 +124,7 @@ TB_CHILD(ForkUnderCalls) {
 class ForkSupport : public Fork, public ::testing::WithParamInterface<const char*> {};
 
 TEST_P(ForkSupport, WorkersForkedWhileAThreadCallsNeitherHangNorFail) {
-#if defined(__SANITIZE_THREAD__)
-  GTEST_SKIP()
-      << "the thread sanitizer cannot follow a child, forked from several threads, that starts threads";
-#endif
+  TB_SKIP_CALLS_OF_FORKED_CHILDREN_UNDER_TSAN();
   StartBroker();
   StatusOr<Tensor> tensor = client().Empty({4096}, DType::kUInt8);
   TB_ASSERT_OK(tensor.status());
@@ -279,6 +278,7 @@ TEST_F(Fork, AnExecutedChildPinsNothing) {
 
 // A child that claims what it inherited holds it itself.
 TEST_F(Fork, AChildThatCallsHoldsWhatItInherited) {
+  TB_SKIP_CALLS_OF_FORKED_CHILDREN_UNDER_TSAN();
   StartBroker();
   EventLog events(client());
   Agent& a = StartAgent("A");
@@ -305,6 +305,7 @@ TEST_F(Fork, AChildThatCallsHoldsWhatItInherited) {
 
 // Grandchildren are as children are.
 TEST_F(Fork, AForkOfAForkReadsAndCalls) {
+  TB_SKIP_CALLS_OF_FORKED_CHILDREN_UNDER_TSAN();
   StartBroker();
   Agent& a = StartAgent("A");
   const StatusOr<StorageId> t = a.Create("t", 4096, 1);

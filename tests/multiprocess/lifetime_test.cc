@@ -11,6 +11,7 @@
 
 #include "tests/multiprocess/harness/fixture.h"
 #include "tests/support/child_process.h"
+#include "tests/support/fork_under_tsan.h"
 
 namespace tensorbroker::testing {
 namespace {
@@ -282,6 +283,7 @@ TEST_F(Lifetime, AChildThatExitsTakesNoHoldOfItsParent) {
 
 // Case L9: a child that called the broker itself has a session of its own, and ends it alone.
 TEST_F(Lifetime, AChildsOwnSessionEndsAlone) {
+  TB_SKIP_CALLS_OF_FORKED_CHILDREN_UNDER_TSAN();
   StartBroker();
   EventLog events(client());
   Agent& a = StartAgent("A");

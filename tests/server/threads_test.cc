@@ -34,6 +34,7 @@ TEST(Threads, ThatShareABrokerLeaveNothingBehind) {  // Cases F4, F6.
   options.same_process = [](const PeerIdentity& a, const PeerIdentity& b) { return a.pid == b.pid; };
   Broker broker(std::move(options), &allocator, &budget, &host);
   told = &broker;
+  std::vector<std::vector<std::shared_ptr<std::atomic<int>>>> all_answers(kThreads);
   const auto live = [&](int number) {
     for (int round = 0; round < kRounds; ++round) {
       auto identity = std::make_shared<PeerIdentity>();
@@ -50,9 +51,9 @@ TEST(Threads, ThatShareABrokerLeaveNothingBehind) {  // Cases F4, F6.
           broker.Watch(connection, token, "", watch, [&broker, watch] { (void)broker.TakeEvents(watch, 10); })
               .ok());
       const uint64_t wait = broker.NewCall();
-      std::atomic<int> answers = 0;
+      const auto answers = std::make_shared<std::atomic<int>>(0);  // whoever answers may be late
       broker.AwaitOpen(connection, {token, 1, "n" + std::to_string((number + 1) % kThreads)}, kForever, wait,
-                       [&answers](StatusOr<Opened>) { ++answers; });
+                       [answers](StatusOr<Opened>) { ++*answers; });
       CreateCall create;
       create.token = token;
       create.call_id = 2;
@@ -78,12 +79,17 @@ TEST(Threads, ThatShareABrokerLeaveNothingBehind) {  // Cases F4, F6.
       broker.RunTimers();
       if (round % 3 == 0) broker.ProcessEnded(*bound);
       broker.LeaseClosed(*bound);
-      EXPECT_EQ(answers.load(), 1) << "answered once, by a grant or by the session's end";
+      all_answers[static_cast<size_t>(number)].push_back(answers);
     }
   };
   std::vector<std::thread> threads;
   for (int i = 0; i < kThreads; ++i) threads.emplace_back(live, i);
   for (std::thread& thread : threads) thread.join();
+  for (const auto& answers_of_one : all_answers) {
+    for (const auto& answers : answers_of_one) {
+      EXPECT_EQ(answers->load(), 1) << "answered once, by a grant or by the session's end";
+    }
+  }
   EXPECT_EQ(broker.sessions(), 0u);
   EXPECT_LE(broker.storages(), size_t{kThreads}) << "only those that a persistent name keeps";
   broker.BeginStop();
