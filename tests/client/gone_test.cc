@@ -81,7 +81,8 @@ TEST(BrokerGone, AStoppedBrokerIsADeadlineThatNamesIt) {
 TB_CHILD(ExitsWithLiveTensors) {
   static Tensor global;
   static std::vector<Tensor> tensors;
-  static Client client = Must(Client::Connect({.socket = arguments[0]}));
+  // Never destroyed: the threads below use it to the end.
+  static Client& client = *new Client(Must(Client::Connect({.socket = arguments[0]})));
   global = Must(client.Ones({16}));
   for (int i = 0; i < 10; ++i) tensors.push_back(Must(client.Ones({16})));
   static Subscription subscription = Must(client.OnEvent([](const Event&) {}));

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <list>
 #include <memory>
 #include <thread>
 
@@ -52,23 +53,24 @@ class Fork {
   pid_t pid_ = 0;
 };
 
-// Its handles end at this table, not at a session's: they are kept from their own destructor's call by being leaked there.
+// A handle's own destructor would tell a session, which is not there: handles, and the tables they are in, stay for good.
 class HoldTableTest : public ::testing::Test {
  protected:
   // Counts the grant in and gives the table's hold; the handle itself is not of interest.
   Hold* Add(const Grant& grant, GrantAccess access) {
     auto held = table_.Add(session_, grant, access);
     EXPECT_TRUE(held.ok()) << held.status();
-    auto* kept = new std::shared_ptr<HeldStorage>(*held);  // as long as the table says
-    handles_.push_back(kept);
+    handles_->push_back(*held);
     return (*held)->hold();
   }
   void Drop(Hold* hold) { table_.HandleGone(hold); }
 
-  Forks& forks_ = *new Forks;
-  HoldTable& table_ = *new HoldTable(forks_);  // outlives the leaked handles, as forks_ does
+  Forks& forks_ = all_forks_->emplace_back();
+  HoldTable& table_ = tables_->emplace_back(forks_);
   std::shared_ptr<Session> session_ = nullptr;
-  static inline std::vector<std::shared_ptr<HeldStorage>*> handles_;
+  static inline auto* const handles_ = new std::vector<std::shared_ptr<HeldStorage>>;
+  static inline auto* const all_forks_ = new std::list<Forks>;
+  static inline auto* const tables_ = new std::list<HoldTable>;
 };
 
 TEST_F(HoldTableTest, ReleaseGivesBackAllGrants) {
