@@ -1,6 +1,9 @@
 #include "tensorbroker/client/storage.h"
 
+#include <sys/mman.h>
+
 #include "tensorbroker/client/held_storage.h"
+#include "tensorbroker/ipc/mapping.h"
 
 namespace tensorbroker {
 
@@ -13,6 +16,19 @@ int64_t Storage::use_count() const { return held_ == nullptr ? 0 : held_->use_co
 Status Storage::Map() const {
   if (held_ == nullptr) return FailedPreconditionError("Map: there is no Storage: the Tensor is undefined");
   return held_->Map();
+}
+
+Status Storage::Populate() const {
+  TB_RETURN_IF_ERROR(Map());
+  const auto page = static_cast<uintptr_t>(PageSize());
+  const auto begin = reinterpret_cast<uintptr_t>(held_->data()) & ~(page - 1);
+  const auto end = reinterpret_cast<uintptr_t>(held_->data()) + static_cast<uintptr_t>(held_->size_bytes());
+  // An advice: where a kernel does not take it, the pages come one by one.
+  if (held_->data() != nullptr) {
+    madvise(reinterpret_cast<void*>(begin), end - begin,
+            writable() ? MADV_POPULATE_WRITE : MADV_POPULATE_READ);
+  }
+  return OkStatus();
 }
 
 bool Storage::mapped() const {

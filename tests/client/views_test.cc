@@ -1,5 +1,6 @@
 // Views and copies of a Tensor, over a real Storage.
 #include <gmock/gmock.h>
+#include <sys/resource.h>
 
 #include "tests/client/connect.h"
 
@@ -28,6 +29,26 @@ TEST_F(Views, ThreeHeadersOneStorage) {
   matrix.data<float>()[1] = 42;
   EXPECT_EQ(row.data<float>()[1], 42.0f);
   EXPECT_EQ(transposed.data<float>()[1 * transposed.strides()[0]], 42.0f);
+}
+
+TEST_F(Views, PopulateLeavesNoPageToFault) {
+  constexpr int64_t kBytes = 32 << 20;
+  Must(Must(client_.Full({kBytes}, 7, DType::kUInt8, {.map = true})).Publish("pages"));
+  Must(client_.Flush());  // unmapped
+  const Tensor tensor = Must(client_.Open("pages", {.map = false}));
+  EXPECT_FALSE(tensor.storage().mapped());
+  Must(tensor.storage().Populate());
+  const auto faults = [] {
+    rusage usage{};
+    getrusage(RUSAGE_THREAD, &usage);
+    return usage.ru_minflt;
+  };
+  const long before = faults();
+  int64_t sum = 0;
+  for (int64_t at = 0; at < kBytes; at += 4096) sum += tensor.data<const uint8_t>()[at];
+  EXPECT_LT(faults() - before, 64) << "of " << kBytes / 4096 << " pages";
+  EXPECT_EQ(sum, 7 * kBytes / 4096);
+  Must(Must(client_.Empty({0})).storage().Populate());  // no page, no error
 }
 
 // Case H4: the header.
