@@ -34,7 +34,15 @@ constexpr Alias kAliases[] = {
 
 }  // namespace
 
-std::string_view Name(DType dtype) { return kNames[static_cast<int>(dtype)]; }
+std::string_view Name(DType dtype) {
+  return IsDType(static_cast<int64_t>(dtype)) ? kNames[static_cast<size_t>(dtype)] : "no dtype";
+}
+
+Status CheckDType(DType dtype) {
+  if (IsDType(static_cast<int64_t>(dtype))) return OkStatus();
+  return InvalidArgumentError(fmt::format("{} is the number of no dtype; they go from 0 to {}",
+                                          static_cast<int>(dtype), kNumDTypes - 1));
+}
 
 StatusOr<DType> ParseDType(std::string_view text) {
   constexpr std::string_view kPrefix = "torch.";

@@ -77,8 +77,12 @@ constexpr bool IsInteger(DType dtype) { return dtype >= DType::kUInt8 && dtype <
 // True where `value` is an enumerator: for numbers that came from outside.
 constexpr bool IsDType(int64_t value) { return value >= 0 && value < kNumDTypes; }
 
-// torch's name without its prefix: "float32", "bfloat16", "float8_e4m3fn".
+// torch's name without its prefix: "float32", "bfloat16", "float8_e4m3fn"; "no dtype" for what is no enumerator.
 std::string_view Name(DType dtype);
+
+// kInvalidArgument  `dtype` is no enumerator: a number cast to it. Whatever makes a header checks it; all else takes a
+//                   checked one.
+Status CheckDType(DType dtype);
 
 // Reads what Name wrote; "torch.float32" and torch's aliases ("float", "half", "double", "long", "int",
 // "short", "cfloat", "cdouble") too.

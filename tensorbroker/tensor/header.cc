@@ -25,6 +25,7 @@ namespace {
 
 // What the Header's invariant says of a shape: rank, signs, and the count of bytes.
 Status CheckShape(const Dims& shape, DType dtype) {
+  TB_RETURN_IF_ERROR(CheckDType(dtype));
   if (shape.size() > static_cast<size_t>(kMaxRank)) {
     return InvalidArgumentError(
         fmt::format("header has {} dimensions; at most {} are allowed", shape.size(), kMaxRank));

@@ -171,6 +171,7 @@ StatusOr<Header> Unflatten(const Header& header, int64_t dim, const Dims& sizes)
 }
 
 StatusOr<Header> ViewDType(const Header& header, DType dtype) {
+  if (Status refused = CheckDType(dtype); !refused.ok()) return Annotate(refused, "view(dtype)");
   const int64_t from = header.itemsize();
   const int64_t to = ItemSize(dtype);
   HeaderFields fields = header.fields();

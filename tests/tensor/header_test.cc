@@ -5,6 +5,9 @@
 
 #include <limits>
 
+#include "tensorbroker/tensor/views.h"
+
+
 namespace tensorbroker {
 namespace {
 
@@ -103,6 +106,19 @@ TEST(Header, ContiguousIsJudgedAsTorchDoes) {
   EXPECT_EQ(Header::Contiguous({2, 3, 4}, DType::kInt8)->strides(), (Dims{12, 4, 1}));
   EXPECT_TRUE(Header::Make({.shape = {1, 3}, .strides = {77, 1}})->is_contiguous());
   EXPECT_FALSE(Header::Make({.shape = {2, 3}, .strides = {1, 2}})->is_contiguous());
+}
+
+TEST(DType, NumbersOfNoDTypeAreRefused) {
+  const Header header = *Header::Contiguous({2, 4}, DType::kUInt8);
+  for (const int number : {kNumDTypes, 99, 255}) {
+    const auto dtype = static_cast<DType>(number);
+    EXPECT_EQ(Name(dtype), "no dtype");
+    HeaderFields fields = header.fields();
+    fields.dtype = dtype;
+    EXPECT_EQ(Header::Make(fields).status().code(), StatusCode::kInvalidArgument);
+    EXPECT_EQ(Header::Contiguous({2}, dtype).status().code(), StatusCode::kInvalidArgument);
+    EXPECT_EQ(views::ViewDType(header, dtype).status().code(), StatusCode::kInvalidArgument);
+  }
 }
 
 TEST(DType, NamesRoundTrip) {
