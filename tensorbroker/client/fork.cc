@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,12 +11,37 @@
 #include <cstdlib>
 #include <mutex>
 #include <new>
+#include <utility>
 
 namespace tensorbroker::internal {
 
 namespace {
 
 ForkHooks g_hooks;
+
+constexpr size_t kWitnessBytes = 1;  // one page, which nobody touches: no memory is behind it
+
+Fd MakePage() {
+  Fd page(memfd_create("tensorbroker-fork", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (page.valid() && ftruncate(page.get(), kWitnessBytes) != 0) page.reset();
+  return page;
+}
+
+bool HasHungUp(const Fd& pipe) {
+  pollfd wait{pipe.get(), POLLIN, 0};
+  return poll(&wait, 1, 0) == 1;
+}
+
+// The child has ended or exec'ed.
+bool HasEnded(LiveFork& fork) {
+  if (fork.pipe->valid()) {
+    if (!HasHungUp(*fork.pipe)) return false;
+    if (!fork.page->valid()) return true;
+    // It would wake whoever polls it for ever. Others may be polling it just now: theirs, not ours, is the last reference.
+    fork.pipe = std::make_shared<Fd>();
+  }
+  return fork.page->valid() && fcntl(fork.page->get(), F_ADD_SEALS, F_SEAL_WRITE) == 0;
+}
 
 // Thread-safety analysis cannot follow locks that one handler takes and another gives back.
 void Prepare() TB_NO_THREAD_SAFETY_ANALYSIS {
@@ -44,7 +70,7 @@ void InstallHandlers(const ForkHooks& hooks) {
   std::call_once(once, [&hooks] {
     g_hooks = hooks;
     CallGate::Get();
-    Forks::Get();
+    Forks::Get().KeepSpare();
     pthread_atfork(Prepare, Parent, Child);
     std::atexit(AtExit);
   });
@@ -129,31 +155,43 @@ size_t Forks::Reap() {
 }
 
 size_t Forks::ReapLocked() {
-  const auto ended = [](const LiveFork& fork) {
-    pollfd wait{fork.pipe->get(), POLLIN, 0};
-    return fork.pipe->valid() && poll(&wait, 1, 0) == 1;
-  };
-  const auto end = std::remove_if(alive_.begin(), alive_.end(), ended);
+  const auto end = std::remove_if(alive_.begin(), alive_.end(), HasEnded);
   const auto count = static_cast<size_t>(alive_.end() - end);
   alive_.erase(end, alive_.end());
   return count;
+}
+
+void Forks::KeepSpare() {
+  MutexLock lock(mutex_);
+  if (!spare_page_.valid()) spare_page_ = MakePage();
 }
 
 void Forks::Lock(bool watch) {
   mutex_.Lock();
   ReapLocked();  // so that many short-lived children do not pile up descriptors
   watch_ = watch;
+  if (!watch) return;
   int ends[2];
-  if (!watch || pipe2(ends, O_CLOEXEC) != 0) return;
-  read_end_.reset(ends[0]);
-  write_end_.reset(ends[1]);
+  if (pipe2(ends, O_CLOEXEC) == 0) {
+    read_end_.reset(ends[0]);
+    write_end_.reset(ends[1]);
+  }
+  page_ = spare_page_.valid() ? std::move(spare_page_) : MakePage();
+  if (!page_.valid()) return;
+  page_address_ = mmap(nullptr, kWitnessBytes, PROT_READ | PROT_WRITE, MAP_SHARED, page_.get(), 0);
+  if (page_address_ != MAP_FAILED) return;
+  page_address_ = nullptr;
+  page_.reset();
 }
 
 void Forks::UnlockInParent() {
+  if (page_address_ != nullptr) munmap(std::exchange(page_address_, nullptr), kWitnessBytes);
   if (watch_) {
     const uint64_t number = count_.load(std::memory_order_relaxed) + 1;
     count_.store(number, std::memory_order_release);
-    alive_.push_back({number, std::make_shared<Fd>(std::move(read_end_))});
+    alive_.push_back(
+        {number, std::make_shared<Fd>(std::move(read_end_)), std::make_shared<Fd>(std::move(page_))});
+    spare_page_ = MakePage();
   }
   write_end_.reset();
   mutex_.Unlock();
@@ -161,10 +199,16 @@ void Forks::UnlockInParent() {
 
 void Forks::UnlockInChild() {
   // The parent's children are not this process's. A thread that polled a pipe is gone with its copy of the owner.
-  for (LiveFork& fork : alive_) fork.pipe->reset();
+  for (LiveFork& fork : alive_) {
+    fork.pipe->reset();
+    fork.page->reset();
+  }
   alive_.clear();
+  spare_page_.reset();
   read_end_.reset();
-  // Stays open until this process ends or execs: that is what the parent waits for.
+  page_.reset();
+  // Both stay until this process ends or execs: that is what the parent waits for.
+  page_address_ = nullptr;
   [[maybe_unused]] const int kept = write_end_.release();
   mutex_.Unlock();
 }

@@ -60,11 +60,16 @@ class CallGate {
   std::atomic<bool> exiting_{false};
 };
 
-// A child of this process that may still have its mappings.
+// A child of this process that may still have its mappings: it has until it ends or execs. Two things tell. A pipe, whose
+// other end the child has, hangs up then, but also when a child (a daemon, say) closes all its descriptors. A page of a
+// memfd, which the child has mapped shared and writable and nobody else has, can be sealed against writing only when no
+// such mapping is left: that decides, but nobody is woken by it.
 struct LiveFork {
   uint64_t number = 0;  // 1 for the first fork
   std::shared_ptr<Fd>
-      pipe;  // hangs up when the child has ended or exec'ed; invalid: nobody can tell, it counts as alive
+      pipe;  // never null. Invalid: has hung up, or there was no descriptor for it; ask again every second
+  std::shared_ptr<Fd>
+      page;  // never null. Invalid: the pipe decides; without either the child counts as alive
 };
 
 // Counts forks and knows which of their children live. Process-wide, never destroyed. Thread-safe.
@@ -78,10 +83,12 @@ class Forks {
   // The numbers of the children that may live, ascending.
   std::vector<uint64_t> alive_numbers() TB_EXCLUDES(mutex_);
   std::vector<LiveFork> alive() TB_EXCLUDES(mutex_);
-  // Forgets the children whose pipes hung up; gives how many those were. Never blocks.
+  // Forgets the children that have ended or exec'ed; gives how many those were. Never blocks.
   size_t Reap() TB_EXCLUDES(mutex_);
+  // Keeps what the next fork needs at hand, so that a process can be out of descriptors then.
+  void KeepSpare() TB_EXCLUDES(mutex_);
 
-  // The fork handlers'. Lock makes the pipe where `watch`.
+  // The fork handlers'. Lock makes the pipe and maps the page where `watch`.
   void Lock(bool watch) TB_ACQUIRE(mutex_);
   void UnlockInParent() TB_RELEASE(mutex_);
   void UnlockInChild() TB_RELEASE(mutex_);
@@ -92,7 +99,11 @@ class Forks {
   Mutex mutex_;
   std::atomic<uint64_t> count_{0};
   std::vector<LiveFork> alive_ TB_GUARDED_BY(mutex_);
+  Fd spare_page_ TB_GUARDED_BY(mutex_);
+  // From Lock to Unlock:
   bool watch_ TB_GUARDED_BY(mutex_) = false;
+  Fd page_ TB_GUARDED_BY(mutex_);
+  void* page_address_ TB_GUARDED_BY(mutex_) = nullptr;
   Fd read_end_ TB_GUARDED_BY(mutex_);
   Fd write_end_ TB_GUARDED_BY(mutex_);
 };

@@ -22,6 +22,7 @@ namespace {
 constexpr Duration kReleaseDelay = std::chrono::milliseconds(4);
 constexpr size_t kMaxBatch = 10'000;
 constexpr Duration kCloseDeadline = std::chrono::seconds(1);
+constexpr Duration kChildInterval = std::chrono::seconds(1);
 
 // poll(2) until `deadline`; interrupted is fine.
 void PollUntil(std::vector<pollfd>& fds, TimePoint deadline) {
@@ -75,11 +76,16 @@ bool Session::ThreadStep(Link& link) {
 
   const std::vector<LiveFork> forks = Forks::Get().alive();
   std::vector<pollfd> fds = {{wake_.get(), POLLIN, 0}, {link.lease().fd(), POLLIN, 0}};
-  for (const LiveFork& fork : forks) fds.push_back({fork.pipe->get(), POLLIN, 0});
+  bool ask_again = false;  // of some child nobody tells us
+  for (const LiveFork& fork : forks) {
+    fds.push_back({fork.pipe->get(), POLLIN, 0});
+    ask_again = ask_again || (!fork.pipe->valid() && fork.page->valid());
+  }
   const bool wants_flush = now && !closing;
   TimePoint until =
       since == TimePoint::max() ? TimePoint::max() : since + (now ? Duration{0} : kReleaseDelay);
   if (wants_flush || link.lease().has_notices()) until = TimePoint{};
+  if (ask_again) until = std::min(until, Clock::Real().Now() + kChildInterval);
   PollUntil(fds, until);
 
   if (fds[0].revents != 0) {

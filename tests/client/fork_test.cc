@@ -1,6 +1,9 @@
 // fork(2) in a process with a session.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <pthread.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -84,6 +87,57 @@ TEST(Fork, WhatTheParentDropsLivesUntilTheChildEnds) {
   EXPECT_EQ(Storages(client), 1u);
   child.Send("look");
   EXPECT_EQ(child.Wait(), 0);
+  EXPECT_TRUE(ComesTo(client, 0));
+}
+
+// Case P7. Every daemon closes the descriptors that it does not know.
+TEST(Fork, AChildThatClosesItsDescriptorsStillKeepsWhatItSees) {
+  const auto broker = StartBroker();
+  const Client client = ConnectTo(*broker);
+  auto tensor = std::make_unique<Tensor>(Must(client.Full({1024}, 3)));
+  int gone[2];
+  int look[2];
+  ASSERT_EQ(pipe2(gone, O_CLOEXEC), 0);
+  ASSERT_EQ(pipe2(look, O_CLOEXEC), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    dup2(look[0], STDIN_FILENO);
+    close_range(STDERR_FILENO + 1, ~0U, 0);  // the other end of `gone` reads the end
+    char byte = 0;
+    if (read(STDIN_FILENO, &byte, 1) != 1) _exit(2);
+    _exit(tensor->data<float>()[0] == 3.0f && tensor->data<float>()[1023] == 3.0f ? 0 : 1);
+  }
+  close(gone[1]);
+  close(look[0]);
+  char byte = 0;
+  EXPECT_EQ(read(gone[0], &byte, 1), 0);
+  tensor.reset();
+  Must(client.Flush());
+  EXPECT_EQ(Storages(client), 1u);
+  EXPECT_EQ(write(look[1], "x", 1), 1);
+  int status = 0;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_TRUE(ComesTo(client, 0));
+  close(gone[0]);
+  close(look[1]);
+}
+
+TEST(Fork, WhatTheParentDropsComesBackThoughItForkedOutOfDescriptors) {
+  const auto broker = StartBroker();
+  const Client client = ConnectTo(*broker);
+  auto tensor = std::make_unique<Tensor>(Must(client.Full({1024}, 3)));
+  rlimit usual{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &usual), 0);
+  const rlimit none{0, usual.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  const pid_t child = fork();
+  if (child == 0) _exit(tensor->data<float>()[1023] == 3.0f ? 0 : 1);
+  EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &usual), 0);
+  int status = 0;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  tensor.reset();
   EXPECT_TRUE(ComesTo(client, 0));
 }
 
