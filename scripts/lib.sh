@@ -2,6 +2,7 @@
 # What the scripts share; sourced after `cd` to the root of the tree. Bash 5, Debian 12.
 set -euo pipefail
 export LC_ALL=C.UTF-8
+export CCACHE_SLOPPINESS=${CCACHE_SLOPPINESS:-pch_defines,time_macros}  # without it ccache passes precompiled headers by
 
 ROOT=$PWD
 JOBS=$(nproc)

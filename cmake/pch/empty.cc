@@ -1,0 +1,1 @@
+// A target needs a source; see tb_precompile.
