@@ -7,7 +7,6 @@
 
 #include "tensorbroker/tensor/views.h"
 
-
 namespace tensorbroker {
 namespace {
 
