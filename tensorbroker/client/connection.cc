@@ -420,8 +420,7 @@ StatusOr<Created> Connection::Create(const CreateCall& call, TimePoint deadline)
   request.set_size_bytes(call.size_bytes);
   if (call.header) ToProto(*call.header, request.mutable_header());
   ToProto(call.device, request.mutable_device());
-  for (const Returned& returned : call.returned) ToProto(returned, request.add_returned());
-  for (const uint64_t abandoned : call.abandoned_calls) request.add_abandoned_calls(abandoned);
+  if (!call.releases.empty()) ToProto(call.releases, request.mutable_releases());
   v1::CreateReply reply;
   TB_RETURN_IF_ERROR(impl_->Call(&Stub::PrepareAsyncCreate, subject, request, &reply, deadline));
   auto grant = FromProto(reply.grant());
@@ -507,12 +506,10 @@ StatusOr<std::vector<Grant>> Connection::ClaimInherited(const Token& parent,
   return grants;
 }
 
-Status Connection::Release(const std::vector<Returned>& returned,
-                           const std::vector<uint64_t>& abandoned_calls, TimePoint deadline) {
+Status Connection::Release(const Releases& releases, TimePoint deadline) {
   v1::ReleaseRequest request;
   request.set_session(impl_->session);
-  for (const Returned& each : returned) ToProto(each, request.add_returned());
-  for (const uint64_t abandoned : abandoned_calls) request.add_abandoned_calls(abandoned);
+  ToProto(releases, request.mutable_releases());
   v1::ReleaseReply reply;
   return impl_->Call(&Stub::PrepareAsyncRelease, {"Release"}, request, &reply, deadline);
 }

@@ -39,8 +39,7 @@ struct CreateCall {
   int64_t size_bytes = 0;
   std::optional<Header> header;
   Device device;
-  std::vector<Returned> returned;         // releases that ride along
-  std::vector<uint64_t> abandoned_calls;  // protocol.md, "Lost replies"
+  Releases releases;  // that ride along
 };
 
 struct Created {
@@ -100,8 +99,7 @@ class Connection {
   StatusOr<Grant> Attach(uint64_t call_id, StorageId storage, GrantAccess access, TimePoint deadline);
   StatusOr<std::vector<Grant>> ClaimInherited(const Token& parent, const std::vector<StorageId>& storages,
                                               TimePoint deadline);
-  Status Release(const std::vector<Returned>& returned, const std::vector<uint64_t>& abandoned_calls,
-                 TimePoint deadline);
+  Status Release(const Releases& releases, TimePoint deadline);
 
   StatusOr<Token> Export(StorageId storage, GrantAccess access, TimePoint deadline);
   StatusOr<Grant> Import(uint64_t call_id, StorageId storage, const Token& transfer, TimePoint deadline);

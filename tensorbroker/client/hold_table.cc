@@ -3,11 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 namespace tensorbroker::internal {
 
 namespace {
+
+// Between two attempts at a batch, so that a connection that fails at once is not tried in a loop.
+constexpr Duration kResendAfter = std::chrono::milliseconds(10);
 
 size_t Index(GrantAccess access) { return static_cast<size_t>(access); }
 
@@ -124,37 +128,67 @@ void HoldTable::DropMappings(Hold& hold, std::vector<std::shared_ptr<Mapping>>* 
 }
 
 ReleaseBatch HoldTable::Take(size_t max) {
-  ReleaseBatch batch;
   MutexLock lock(mutex_);
-  const std::vector<uint64_t> alive = forks_.alive_numbers();
-  while (!pending_.empty() && batch.returned.size() < max) {
-    const StorageId id = pending_.back();
-    pending_.pop_back();
-    const auto entry = holds_.find(id);
-    if (entry == holds_.end()) continue;
-    Hold& hold = entry->second;
-    if (hold.handles > 0) {  // opened again meanwhile
-      hold.queued = false;
-      continue;
+  return TakeLocked(max);
+}
+
+ReleaseBatch HoldTable::TakeRiders(size_t max) {
+  MutexLock lock(mutex_);
+  return undelivered_.number == 0 ? TakeLocked(max) : ReleaseBatch{};
+}
+
+ReleaseBatch HoldTable::TakeLocked(size_t max) {
+  ReleaseBatch batch;
+  if (undelivered_.number == 0) {
+    std::vector<Returned>& returned = batch.releases.returned;
+    const std::vector<uint64_t> alive = forks_.alive_numbers();
+    while (!pending_.empty() && returned.size() < max) {
+      const StorageId id = pending_.back();
+      pending_.pop_back();
+      const auto entry = holds_.find(id);
+      if (entry == holds_.end()) continue;
+      Hold& hold = entry->second;
+      if (hold.handles > 0) {  // opened again meanwhile
+        hold.queued = false;
+        continue;
+      }
+      DropMappings(hold, &batch.mappings);
+      if (Seen(hold, alive)) {
+        put_off_.push_back(id);
+        put_off_for_ = alive;
+        continue;
+      }
+      if (hold.grants > 0) returned.push_back({id, hold.grants});
+      holds_.erase(entry);
     }
-    DropMappings(hold, &batch.mappings);
-    if (Seen(hold, alive)) {
-      put_off_.push_back(id);
-      put_off_for_ = alive;
-      continue;
+    while (!surplus_.empty() && returned.size() < max) {
+      returned.push_back(surplus_.back());
+      surplus_.pop_back();
     }
-    if (hold.grants > 0) batch.returned.push_back({id, hold.grants});
-    holds_.erase(entry);
+    const size_t abandoned = std::min(max, abandoned_.size());
+    batch.releases.abandoned_calls.assign(abandoned_.end() - static_cast<ptrdiff_t>(abandoned),
+                                          abandoned_.end());
+    abandoned_.resize(abandoned_.size() - abandoned);
+    if (!batch.empty()) batch.releases.number = ++last_number_;
+    undelivered_ = batch.releases;
+  } else {
+    batch.releases = undelivered_;
   }
-  while (!surplus_.empty() && batch.returned.size() < max) {
-    batch.returned.push_back(surplus_.back());
-    surplus_.pop_back();
-  }
-  const size_t abandoned = std::min(max, abandoned_.size());
-  batch.abandoned_calls.assign(abandoned_.end() - static_cast<ptrdiff_t>(abandoned), abandoned_.end());
-  abandoned_.resize(abandoned_.size() - abandoned);
   if (pending_.empty() && surplus_.empty() && abandoned_.empty()) pending_since_ = TimePoint::max();
   return batch;
+}
+
+void HoldTable::Delivered(uint64_t number) {
+  MutexLock lock(mutex_);
+  if (number == undelivered_.number) undelivered_ = {};
+}
+
+bool HoldTable::NotAnswered(uint64_t number) {
+  MutexLock lock(mutex_);
+  if (number == 0 || number != undelivered_.number) return false;  // another call delivered it
+  const bool idle = pending_since_ == TimePoint::max();
+  pending_since_ = Clock::Real().Now() + kResendAfter;
+  return idle;
 }
 
 void HoldTable::LookAtForks() {
@@ -201,6 +235,7 @@ void HoldTable::SessionLost() {
   put_off_.clear();
   surplus_.clear();
   abandoned_.clear();
+  undelivered_ = {};
   pending_since_ = TimePoint::max();
 }
 
@@ -242,6 +277,8 @@ void HoldTable::UnlockInChild() {
   put_off_.clear();
   surplus_.clear();
   abandoned_.clear();
+  undelivered_ = {};  // the parent's to send
+  last_number_ = 0;   // the child's session counts anew
   pending_since_ = TimePoint::max();
   mutex_.Unlock();
 }

@@ -37,14 +37,16 @@ struct Hold {
 
 // Releases on their way out.
 struct ReleaseBatch {
-  std::vector<Returned> returned;
-  std::vector<uint64_t> abandoned_calls;
+  Releases releases;  // without a number where there are none
   // Unmapped when the batch is destroyed; before it is sent.
   std::vector<std::shared_ptr<Mapping>> mappings;
 
-  bool empty() const { return returned.empty() && abandoned_calls.empty(); }
+  bool empty() const { return releases.empty(); }
 };
 
+// Releases leave in numbered batches, one at a time: what is taken stays here until a call that carried it is answered,
+// and goes again, unchanged and under its number, where that call ended otherwise. The broker takes each number once.
+//
 // Thread-safe. Calls no HeldStorage's destructor under its lock.
 class HoldTable {
  public:
@@ -69,13 +71,19 @@ class HoldTable {
 
   // A granting call whose answer is unknown. True as HandleGone.
   bool Abandon(uint64_t call_id);
-  // Up to `max` releases that may be sent; those of holds that a live forked child has seen are put off. Their holds
-  // are gone from the table. The forks are looked at under the table's lock, which a fork takes too: no release that is
-  // taken can belong to a hold that a child got meanwhile.
+  // The batch that is not delivered yet, again. Else up to `max` releases that may be sent; those of holds that a live
+  // forked child has seen are put off. Their holds are gone from the table. The forks are looked at under the table's
+  // lock, which a fork takes too: no release that is taken can belong to a hold that a child got meanwhile.
   ReleaseBatch Take(size_t max);
+  // For a call that is made anyway: the same, but nothing where a batch is not delivered yet.
+  ReleaseBatch TakeRiders(size_t max);
+  // The broker has answered a call that carried the batch of this number.
+  void Delivered(uint64_t number);
+  // Such a call ended otherwise: whether the broker has the batch is not known. True as HandleGone.
+  bool NotAnswered(uint64_t number);
   // What was put off, and no child that lives has seen, is queued again.
   void LookAtForks();
-  // When the oldest release that waits was queued; TimePoint::max() where none does.
+  // When the oldest release that waits was queued, or is to be sent again; TimePoint::max() where none does.
   TimePoint pending_since();
   bool put_off();
   // The session is over: nothing is sent any more.
@@ -104,6 +112,7 @@ class HoldTable {
   };
 
   bool Queue(StorageId id) TB_REQUIRES(mutex_);
+  ReleaseBatch TakeLocked(size_t max) TB_REQUIRES(mutex_);
   void DropMappings(Hold& hold, std::vector<std::shared_ptr<Mapping>>* out) TB_REQUIRES(mutex_);
 
   Forks& forks_;
@@ -116,6 +125,8 @@ class HoldTable {
       TB_GUARDED_BY(mutex_);  // the children that lived when put_off_ was last looked at
   std::vector<Returned> surplus_ TB_GUARDED_BY(mutex_);  // grants that no hold took
   std::vector<uint64_t> abandoned_ TB_GUARDED_BY(mutex_);
+  Releases undelivered_ TB_GUARDED_BY(mutex_);  // the batch that was taken last; number 0: the broker has it
+  uint64_t last_number_ TB_GUARDED_BY(mutex_) = 0;
   TimePoint pending_since_ TB_GUARDED_BY(mutex_) = TimePoint::max();
 };
 

@@ -172,13 +172,13 @@ StatusOr<CreatedStorage> Session::Create(int64_t size_bytes, const std::optional
   call.size_bytes = size_bytes;
   call.header = header;
   call.device = device;
-  {
-    ReleaseBatch rides = holds_.Take(kMaxRides);
-    call.returned = std::move(rides.returned);
-    call.abandoned_calls = std::move(rides.abandoned_calls);
-  }  // unmapped
-  // A Create whose answer is lost took its riders along: to send them again could take a later Open's grant away.
+  call.releases = holds_.TakeRiders(kMaxRides).releases;  // what they had mapped is unmapped here
   const StatusOr<Created> created = link->calls().Create(call, deadline);
+  if (created.ok()) {
+    holds_.Delivered(call.releases.number);
+  } else if (holds_.NotAnswered(call.releases.number)) {
+    Wake();
+  }
   if (!created.ok()) {
     AbandonIfUnknown(created.status(), call.call_id);
     return created.status();

@@ -88,7 +88,7 @@ class Session {
   // The session's thread. Sends releases, reads notices, waits for the end of forked children; closes the session.
   static void RunThread(std::shared_ptr<Session> session);
   bool ThreadStep(Link& link) TB_EXCLUDES(mutex_);
-  void SendReleases(Link& link) TB_EXCLUDES(mutex_);
+  bool SendReleases(Link& link) TB_EXCLUDES(mutex_);  // false: not all got an answer
   void Wake();
 
   // The fork handlers'.

@@ -103,12 +103,13 @@ bool Session::ThreadStep(Link& link) {
   holds_.LookAtForks();
   const TimePoint due = holds_.pending_since();
   if (wants_flush || (due != TimePoint::max() && (now || Clock::Real().Now() >= due + kReleaseDelay))) {
-    SendReleases(link);
+    // At the end there is no second attempt: the session's end gives back what is left.
+    if (!SendReleases(link) && closing && !holds_.put_off()) return false;
   }
   return true;
 }
 
-void Session::SendReleases(Link& link) {
+bool Session::SendReleases(Link& link) {
   uint64_t wanted = 0;
   {
     MutexLock lock(mutex_);
@@ -119,15 +120,19 @@ void Session::SendReleases(Link& link) {
     ReleaseBatch batch = holds_.Take(kMaxBatch);
     batch.mappings.clear();  // unmap before the broker may give the bytes to others
     if (batch.empty()) break;
-    // Without a deadline: whether a release that got no answer arrived cannot be known, and to send it again could take a
-    // later Open's grant away. It ends when the broker answers or is gone.
-    status = link.calls().Release(batch.returned, batch.abandoned_calls, TimePoint::max());
-    if (!status.ok()) break;
+    // Without a deadline: there is nothing else to do until the broker answers or is gone.
+    status = link.calls().Release(batch.releases, TimePoint::max());
+    if (!status.ok()) {
+      holds_.NotAnswered(batch.releases.number);
+      break;
+    }
+    holds_.Delivered(batch.releases.number);
   }
   MutexLock lock(mutex_);
   flush_done_ = wanted;
   flush_status_ = status;
   changed_.NotifyAll();
+  return status.ok();
 }
 
 Status Session::Flush(TimePoint deadline) {

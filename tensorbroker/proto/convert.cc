@@ -183,6 +183,21 @@ Returned FromProto(const v1::Returned& returned) {
   return {IdFromProto<StorageIdTag>(returned.storage()), returned.grants()};
 }
 
+void ToProto(const Releases& releases, v1::Releases* out) {
+  out->set_number(releases.number);
+  for (const Returned& each : releases.returned) ToProto(each, out->add_returned());
+  out->mutable_abandoned_calls()->Add(releases.abandoned_calls.begin(), releases.abandoned_calls.end());
+}
+
+Releases FromProto(const v1::Releases& releases) {
+  Releases out;
+  out.number = releases.number();
+  out.returned.reserve(static_cast<size_t>(releases.returned_size()));
+  for (const v1::Returned& each : releases.returned()) out.returned.push_back(FromProto(each));
+  out.abandoned_calls.assign(releases.abandoned_calls().begin(), releases.abandoned_calls().end());
+  return out;
+}
+
 void ToProto(const StorageRecord& record, v1::StorageRecord* out) {
   ToProto(record.id, out->mutable_id());
   out->set_size_bytes(record.size_bytes);

@@ -46,6 +46,9 @@ StatusOr<Grant> FromProto(const v1::Grant& grant);
 void ToProto(const Returned& returned, v1::Returned* out);
 Returned FromProto(const v1::Returned& returned);
 
+void ToProto(const Releases& releases, v1::Releases* out);
+Releases FromProto(const v1::Releases& releases);
+
 void ToProto(const StorageRecord& record, v1::StorageRecord* out);
 StatusOr<StorageRecord> FromProto(const v1::StorageRecord& record);
 

@@ -35,6 +35,15 @@ struct Returned {
   uint64_t grants = 0;
 };
 
+// What a client gives back, in one batch: see v1.Releases.
+struct Releases {
+  uint64_t number = 0;
+  std::vector<Returned> returned;
+  std::vector<uint64_t> abandoned_calls;
+
+  bool empty() const { return returned.empty() && abandoned_calls.empty(); }
+};
+
 enum class StorageState : uint8_t { kUnspecified, kHeld, kNamed, kInFlight, kDeleted, kQuarantined };
 
 struct NameBinding {

@@ -121,9 +121,8 @@ class Broker {
   StatusOr<std::vector<Grant>> ClaimInherited(Connection& connection, std::string_view token,
                                               std::string_view parent_token,
                                               const std::vector<StorageId>& storages);
-  // Unknown Storages and surplus grants are ignored.
-  Status Release(Connection& connection, std::string_view token, const std::vector<Returned>& returned,
-                 const std::vector<uint64_t>& abandoned_calls);
+  // Unknown Storages and surplus grants are ignored; so is a numbered batch that was taken before.
+  Status Release(Connection& connection, std::string_view token, const Releases& releases);
 
   // ---- handles under way
   // kNotFound            not held by the session, or deleted
@@ -199,8 +198,8 @@ class Broker {
   StatusOr<Opened> Again(std::string_view call, Session& session, const CallAnswer& answer)
       TB_REQUIRES(mutex_);
   void TakeBack(Session& session, uint64_t storage, uint64_t grants, After& after) TB_REQUIRES(mutex_);
-  void TakeBackAll(uint64_t session, const std::vector<Returned>& returned,
-                   const std::vector<uint64_t>& abandoned_calls);
+  void TakeBackItem(Session& session, const Releases& releases, size_t item, After& after)
+      TB_REQUIRES(mutex_);
 
   void Allocate(std::shared_ptr<PendingCreate> create);
   void FinishCreate(PendingCreate& create, StatusOr<Block> block);

@@ -20,15 +20,13 @@ constexpr int64_t kInlineBytes = int64_t{1} << 20;
 void Broker::Create(Connection& connection, CreateCall call, std::shared_ptr<std::atomic<bool>> gone,
                     CreatedFn done) {
   auto create = std::make_shared<PendingCreate>();
-  if (!call.returned.empty() || !call.abandoned_calls.empty()) {
+  if (!call.releases.empty()) {
     // The releases that ride along are good even where the creation is not.
-    if (Status refused = Release(connection, call.token, call.returned, call.abandoned_calls);
-        !refused.ok()) {
+    if (Status refused = Release(connection, call.token, call.releases); !refused.ok()) {
       return done(std::move(refused));
     }
   }
-  call.returned.clear();
-  call.abandoned_calls.clear();
+  call.releases = {};
   StatusOr<Created> early = CancelledError("");
   {
     MutexLock lock(mutex_);

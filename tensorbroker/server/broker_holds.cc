@@ -73,31 +73,19 @@ void Broker::TakeBack(Session& session, uint64_t storage, uint64_t grants, After
   FreeIfUnused(*entry, after);
 }
 
-void Broker::TakeBackAll(uint64_t serial, const std::vector<Returned>& returned,
-                         const std::vector<uint64_t>& abandoned_calls) {
-  size_t next_returned = 0;
-  size_t next_abandoned = 0;
-  while (next_returned < returned.size() || next_abandoned < abandoned_calls.size()) {
-    After after(this);
-    MutexLock lock(mutex_);
-    Session* const session = sessions_.Find(serial);
-    if (session == nullptr || !session->alive()) return;
-    for (size_t i = 0; i < kItemsPerLock; ++i) {
-      if (next_returned < returned.size()) {
-        const Returned& item = returned[next_returned++];
-        if (item.storage.epoch == options_.epoch && item.grants > 0) {
-          TakeBack(*session, item.storage.serial, item.grants, after);
-        }
-      } else if (next_abandoned < abandoned_calls.size()) {
-        const std::optional<CallAnswer> answer = session->calls.Abandon(abandoned_calls[next_abandoned++]);
-        if (!answer) continue;
-        if (answer->claim.first) RestoreTransfer(*session, *answer, after);
-        TakeBack(*session, answer->storage, 1, after);
-      } else {
-        break;
-      }
-    }
+// Item number `item` of the grants returned, then of the calls abandoned.
+void Broker::TakeBackItem(Session& session, const Releases& releases, size_t item, After& after) {
+  if (item < releases.returned.size()) {
+    const Returned& returned = releases.returned[item];
+    if (returned.storage.epoch != options_.epoch || returned.grants == 0) return;
+    TakeBack(session, returned.storage.serial, returned.grants, after);
+    return;
   }
+  const std::optional<CallAnswer> answer =
+      session.calls.Abandon(releases.abandoned_calls[item - releases.returned.size()]);
+  if (!answer) return;
+  if (answer->claim.first) RestoreTransfer(session, *answer, after);
+  TakeBack(session, answer->storage, 1, after);
 }
 
 StatusOr<Opened> Broker::Open(Connection& connection, const OpenCall& call) {
@@ -226,15 +214,28 @@ StatusOr<std::vector<Grant>> Broker::ClaimInherited(Connection& connection, std:
   return grants;
 }
 
-Status Broker::Release(Connection& connection, std::string_view token, const std::vector<Returned>& returned,
-                       const std::vector<uint64_t>& abandoned_calls) {
+Status Broker::Release(Connection& connection, std::string_view token, const Releases& releases) {
+  const size_t items = releases.returned.size() + releases.abandoned_calls.size();
+  size_t next = 0;
   uint64_t serial = 0;
-  {
+  do {
+    After after(this);
     MutexLock lock(mutex_);
-    TB_ASSIGN_OR_RETURN(const Session* const session, Authenticate("Release", connection, token));
-    serial = session->id.serial;
-  }
-  TakeBackAll(serial, returned, abandoned_calls);
+    Session* session = sessions_.Find(serial);
+    if (serial == 0) {
+      TB_ASSIGN_OR_RETURN(session, Authenticate("Release", connection, token));
+      serial = session->id.serial;
+      if (releases.number != 0) {
+        // Sent again, because the first call's answer was lost or is late: a second time it could take a later grant.
+        if (releases.number <= session->releases_taken) return OkStatus();
+        session->releases_taken = releases.number;
+      }
+    }
+    if (session == nullptr || !session->alive()) return OkStatus();  // it ended meanwhile, and took all along
+    for (size_t i = 0; i < kItemsPerLock && next < items; ++i) {
+      TakeBackItem(*session, releases, next++, after);
+    }
+  } while (next < items);
   return OkStatus();
 }
 

@@ -29,8 +29,7 @@ struct CreateCall {
   int64_t size_bytes = 0;
   std::optional<Header> header;  // what it is meant to hold
   Device device;
-  std::vector<Returned> returned;  // releases that ride along
-  std::vector<uint64_t> abandoned_calls;
+  Releases releases;  // that ride along
 };
 
 struct Created {

@@ -25,13 +25,6 @@ grpc::Status Handle(const Connections& connections, const grpc::ServerContext& c
   return ToGrpc(connection == nullptr ? NoConnection() : call(*connection));
 }
 
-std::vector<Returned> ReturnedFromProto(const google::protobuf::RepeatedPtrField<v1::Returned>& list) {
-  std::vector<Returned> returned;
-  returned.reserve(static_cast<size_t>(list.size()));
-  for (const v1::Returned& item : list) returned.push_back(FromProto(item));
-  return returned;
-}
-
 StatusOr<OpenCall> OpenFromProto(const v1::OpenRequest& request) {
   OpenCall call;
   TB_ASSIGN_OR_RETURN(call.access, FromProto(request.access()));
@@ -56,8 +49,7 @@ StatusOr<CreateCall> CreateFromProto(const v1::CreateRequest& request) {
   call.token = request.session();
   call.call_id = request.call_id();
   call.size_bytes = request.size_bytes();
-  call.returned = ReturnedFromProto(request.returned());
-  call.abandoned_calls.assign(request.abandoned_calls().begin(), request.abandoned_calls().end());
+  call.releases = FromProto(request.releases());
   return call;
 }
 
@@ -112,10 +104,8 @@ grpc::ServerUnaryReactor* BrokerService::Create(grpc::CallbackServerContext* con
   StatusOr<CreateCall> call = CreateFromProto(*request);
   if (!call.ok()) {
     // The releases that ride along are good all the same.
-    const Status ignored =
-        broker_->Release(*connection, request->session(), ReturnedFromProto(request->returned()),
-                         {request->abandoned_calls().begin(), request->abandoned_calls().end()});
-    return Refuse(context, ignored.ok() ? Annotate(call.status(), "Create") : ignored);
+    const Status released = broker_->Release(*connection, request->session(), FromProto(request->releases()));
+    return Refuse(context, released.ok() ? Annotate(call.status(), "Create") : released);
   }
   auto gone = std::make_shared<std::atomic<bool>>(false);
   auto* const reactor = new UnaryReactor([gone] { gone->store(true, std::memory_order_relaxed); });
@@ -188,8 +178,7 @@ grpc::Status BrokerService::ClaimInherited(grpc::ServerContext* context,
 grpc::Status BrokerService::Release(grpc::ServerContext* context, const v1::ReleaseRequest* request,
                                     v1::ReleaseReply*) {
   return Handle(*connections_, *context, [&](Connection& connection) {
-    return broker_->Release(connection, request->session(), ReturnedFromProto(request->returned()),
-                            {request->abandoned_calls().begin(), request->abandoned_calls().end()});
+    return broker_->Release(connection, request->session(), FromProto(request->releases()));
   });
 }
 

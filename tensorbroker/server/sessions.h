@@ -63,6 +63,7 @@ struct Session {
   std::string label;
   int64_t since_unix_ns = 0;
   CallLog calls;
+  uint64_t releases_taken = 0;               // the number of the last batch
   std::unordered_map<uint64_t, Hold> holds;  // by the Storage's serial
   int64_t held_bytes = 0;
   std::unordered_set<uint64_t> fetched;  // Segments whose descriptors it has got

@@ -78,6 +78,24 @@ TEST(BrokerGone, AStoppedBrokerIsADeadlineThatNamesIt) {
   EXPECT_TRUE(client.Open("there").ok());
 }
 
+// Case P4. The releases that rode with a call that nobody answered reach the broker while the session lives.
+TEST(BrokerGone, ReleasesThatRodeWithALostCallAreNotLost) {
+  const auto broker = StartBroker();
+  const Client client = ConnectTo(*broker, 300ms);
+  const Tensor kept = Must(client.Ones({4}));
+  for (int i = 0; i < 5; ++i) {
+    std::vector<Tensor> dropped;
+    for (int n = 0; n < 3; ++n) dropped.push_back(Must(client.Ones({4})));
+    EXPECT_TRUE(ComesTo(client, 4));
+    broker->Pause();
+    dropped.clear();  // and at once the call that takes the releases along
+    EXPECT_EQ(client.Empty({4}).status().code(), StatusCode::kDeadlineExceeded);
+    broker->Resume();
+    EXPECT_TRUE(ComesTo(client, 1));
+    EXPECT_EQ(Must(client.inspector().Stat(kept.storage().id())).holder_count, 1u);
+  }
+}
+
 TB_CHILD(ExitsWithLiveTensors) {
   static Tensor global;
   static std::vector<Tensor> tensors;

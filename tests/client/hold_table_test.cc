@@ -64,6 +64,12 @@ class HoldTableTest : public ::testing::Test {
     return (*held)->hold();
   }
   void Drop(Hold* hold) { table_.HandleGone(hold); }
+  // A batch that reaches the broker.
+  Releases Taken(size_t max) {
+    Releases releases = table_.Take(max).releases;
+    table_.Delivered(releases.number);
+    return releases;
+  }
 
   Forks& forks_ = all_forks_->emplace_back();
   HoldTable& table_ = tables_->emplace_back(forks_);
@@ -78,13 +84,13 @@ TEST_F(HoldTableTest, ReleaseGivesBackAllGrants) {
   EXPECT_EQ(Add(GrantOf(1), GrantAccess::kReadOnly), hold);
   EXPECT_EQ(Add(GrantOf(1), GrantAccess::kReadOnly), hold);
   EXPECT_EQ(hold->handles, 1u);
-  EXPECT_TRUE(table_.Take(10).empty());
+  EXPECT_TRUE(Taken(10).empty());
   EXPECT_TRUE(table_.HandleGone(hold));
-  const ReleaseBatch batch = table_.Take(10);
+  const Releases batch = Taken(10);
   ASSERT_EQ(batch.returned.size(), 1u);
   EXPECT_EQ(batch.returned[0].storage, (StorageId{7, 1}));
   EXPECT_EQ(batch.returned[0].grants, 3u);
-  EXPECT_TRUE(table_.Take(10).empty());
+  EXPECT_TRUE(Taken(10).empty());
 }
 
 TEST_F(HoldTableTest, ReadOnlyAndReadWriteAreTwoHandlesOfOneHold) {
@@ -92,35 +98,35 @@ TEST_F(HoldTableTest, ReadOnlyAndReadWriteAreTwoHandlesOfOneHold) {
   EXPECT_EQ(Add(GrantOf(2), GrantAccess::kReadOnly), hold);
   EXPECT_EQ(hold->handles, 2u);
   EXPECT_FALSE(table_.HandleGone(hold));
-  EXPECT_TRUE(table_.Take(10).empty());
+  EXPECT_TRUE(Taken(10).empty());
   EXPECT_TRUE(table_.HandleGone(hold));
-  EXPECT_EQ(table_.Take(10).returned.size(), 1u);
+  EXPECT_EQ(Taken(10).returned.size(), 1u);
 }
 
 TEST_F(HoldTableTest, AHoldOlderThanALiveForkIsPutOffUntilItsEnd) {
   Hold* hold = Add(GrantOf(3), GrantAccess::kReadOnly);
   Fork child(forks_);
   table_.HandleGone(hold);
-  EXPECT_TRUE(table_.Take(10).empty());
+  EXPECT_TRUE(Taken(10).empty());
   EXPECT_TRUE(table_.put_off());
   table_.LookAtForks();
-  EXPECT_TRUE(table_.Take(10).empty());
+  EXPECT_TRUE(Taken(10).empty());
   child.End();
   table_.LookAtForks();
-  EXPECT_EQ(table_.Take(10).returned.size(), 1u);
+  EXPECT_EQ(Taken(10).returned.size(), 1u);
   EXPECT_FALSE(table_.put_off());
 }
 
 TEST_F(HoldTableTest, AYoungerHoldDoesNotWaitForTheFork) {
   Fork child(forks_);
   Drop(Add(GrantOf(4), GrantAccess::kReadOnly));
-  EXPECT_EQ(table_.Take(10).returned.size(), 1u);
+  EXPECT_EQ(Taken(10).returned.size(), 1u);
 }
 
 TEST_F(HoldTableTest, AHoldDroppedBeforeTheForkDoesNotWaitForIt) {
   Drop(Add(GrantOf(13), GrantAccess::kReadOnly));
   Fork child(forks_);
-  EXPECT_EQ(table_.Take(10).returned.size(), 1u);
+  EXPECT_EQ(Taken(10).returned.size(), 1u);
 }
 
 // Case P7.
@@ -128,13 +134,13 @@ TEST_F(HoldTableTest, ALaterForkDoesNotKeepWhatWasPutOffForAnEarlierOne) {
   Hold* hold = Add(GrantOf(14), GrantAccess::kReadOnly);
   Fork first(forks_);
   table_.HandleGone(hold);
-  EXPECT_TRUE(table_.Take(10).empty());
+  EXPECT_TRUE(Taken(10).empty());
   Fork second(forks_);
   table_.LookAtForks();
-  EXPECT_TRUE(table_.Take(10).empty());
+  EXPECT_TRUE(Taken(10).empty());
   first.End();
   table_.LookAtForks();
-  EXPECT_EQ(table_.Take(10).returned.size(), 1u);
+  EXPECT_EQ(Taken(10).returned.size(), 1u);
 }
 
 // Case P7.
@@ -143,13 +149,13 @@ TEST_F(HoldTableTest, AnEarlierForksEndLeavesWhatALaterOneHasSeen) {
   Fork first(forks_);
   Fork second(forks_);
   table_.HandleGone(hold);
-  EXPECT_TRUE(table_.Take(10).empty());
+  EXPECT_TRUE(Taken(10).empty());
   first.End();
   table_.LookAtForks();
-  EXPECT_TRUE(table_.Take(10).empty());
+  EXPECT_TRUE(Taken(10).empty());
   second.End();
   table_.LookAtForks();
-  EXPECT_EQ(table_.Take(10).returned.size(), 1u);
+  EXPECT_EQ(Taken(10).returned.size(), 1u);
 }
 
 // Case P7. A thread that is about to take releases waits for the table's lock while another one forks.
@@ -163,7 +169,7 @@ TEST_F(HoldTableTest, ATakeUnderWaySeesAForkThatComesBetween) {
   std::thread taker([&] {
     while (!done) {
       begun = true;
-      taken += table_.Take(10).returned.size();
+      taken += Taken(10).returned.size();
     }
   });
   while (!begun) std::this_thread::yield();
@@ -181,7 +187,7 @@ TEST_F(HoldTableTest, AContradictionIsRefusedAndItsGrantGivenBack) {
   Grant other = GrantOf(5);
   other.size_bytes = 64;
   EXPECT_EQ(table_.Add(session_, other, GrantAccess::kReadOnly).status().code(), StatusCode::kInternal);
-  const ReleaseBatch batch = table_.Take(10);
+  const Releases batch = Taken(10);
   ASSERT_EQ(batch.returned.size(), 1u);
   EXPECT_EQ(batch.returned[0].grants, 1u);
 }
@@ -189,16 +195,68 @@ TEST_F(HoldTableTest, AContradictionIsRefusedAndItsGrantGivenBack) {
 TEST_F(HoldTableTest, AnAbandonedCallIsSentOnce) {
   EXPECT_TRUE(table_.Abandon(9));
   EXPECT_FALSE(table_.Abandon(10));  // the thread is awake already
-  EXPECT_EQ(table_.Take(10).abandoned_calls.size(), 2u);
-  EXPECT_TRUE(table_.Take(10).empty());
+  EXPECT_EQ(Taken(10).abandoned_calls.size(), 2u);
+  EXPECT_TRUE(Taken(10).empty());
   EXPECT_EQ(table_.pending_since(), TimePoint::max());
+}
+
+// Case P4.
+TEST_F(HoldTableTest, ABatchGoesAgainUnchangedUntilItIsDelivered) {
+  Drop(Add(GrantOf(20), GrantAccess::kReadOnly));
+  const Releases first = table_.TakeRiders(10).releases;
+  ASSERT_EQ(first.returned.size(), 1u);
+  EXPECT_EQ(table_.pending_since(), TimePoint::max());
+  EXPECT_TRUE(table_.NotAnswered(first.number));
+  EXPECT_NE(table_.pending_since(), TimePoint::max());
+  Drop(Add(GrantOf(20), GrantAccess::kReadOnly));  // the same Storage, opened and dropped meanwhile
+  EXPECT_TRUE(table_.TakeRiders(10).empty());      // one at a time
+  for (int i = 0; i < 3; ++i) {
+    const Releases again = table_.Take(10).releases;
+    EXPECT_EQ(again.number, first.number);
+    ASSERT_EQ(again.returned.size(), 1u);
+    EXPECT_EQ(again.returned[0].storage, first.returned[0].storage);
+    EXPECT_FALSE(table_.NotAnswered(again.number));  // somebody is awake for the second release
+  }
+  table_.Delivered(first.number);
+  EXPECT_EQ(Taken(10).number, first.number + 1);
+  EXPECT_FALSE(table_.NotAnswered(first.number));  // a late word of the first call
+  EXPECT_EQ(table_.pending_since(), TimePoint::max());
+}
+
+// Case P4.
+TEST_F(HoldTableTest, WhatWaitsBehindABatchGoesAfterItUnderTheNextNumber) {
+  Drop(Add(GrantOf(21), GrantAccess::kReadOnly));
+  const Releases first = table_.Take(10).releases;
+  Drop(Add(GrantOf(22), GrantAccess::kReadOnly));
+  table_.Delivered(first.number);
+  EXPECT_NE(table_.pending_since(), TimePoint::max());
+  const Releases second = Taken(10);
+  EXPECT_EQ(second.number, first.number + 1);
+  ASSERT_EQ(second.returned.size(), 1u);
+  EXPECT_EQ(second.returned[0].storage, (StorageId{7, 22}));
+}
+
+// Case P7. The batch is the parent's to send; the child's session counts from 1.
+TEST_F(HoldTableTest, AForkedChildSendsNoBatchOfItsParents) {
+  Drop(Add(GrantOf(23), GrantAccess::kReadOnly));
+  Hold* kept = Add(GrantOf(24), GrantAccess::kReadOnly);
+  EXPECT_EQ(table_.Take(10).releases.number, 1u);
+  table_.Lock();
+  table_.UnlockInChild();
+  EXPECT_TRUE(table_.Take(10).empty());
+  table_.Claimed({GrantOf(24)});
+  Drop(kept);
+  const Releases releases = table_.Take(10).releases;
+  EXPECT_EQ(releases.number, 1u);
+  ASSERT_EQ(releases.returned.size(), 1u);
+  EXPECT_EQ(releases.returned[0].storage, (StorageId{7, 24}));
 }
 
 TEST_F(HoldTableTest, TakesNoMoreThanAsked) {
   for (uint64_t i = 0; i < 25; ++i) Drop(Add(GrantOf(100 + i), GrantAccess::kReadOnly));
-  EXPECT_EQ(table_.Take(10).returned.size(), 10u);
+  EXPECT_EQ(Taken(10).returned.size(), 10u);
   EXPECT_NE(table_.pending_since(), TimePoint::max());
-  EXPECT_EQ(table_.Take(100).returned.size(), 15u);
+  EXPECT_EQ(Taken(100).returned.size(), 15u);
   EXPECT_EQ(table_.pending_since(), TimePoint::max());
 }
 
@@ -206,9 +264,9 @@ TEST_F(HoldTableTest, AfterTheSessionIsLostNothingIsSent) {
   Hold* kept = Add(GrantOf(6), GrantAccess::kReadOnly);
   Drop(Add(GrantOf(7), GrantAccess::kReadOnly));
   table_.SessionLost();
-  EXPECT_TRUE(table_.Take(10).empty());
+  EXPECT_TRUE(Taken(10).empty());
   EXPECT_FALSE(table_.HandleGone(kept));
-  EXPECT_TRUE(table_.Take(10).empty());
+  EXPECT_TRUE(Taken(10).empty());
 }
 
 // What a fork's child does with it.
@@ -219,18 +277,18 @@ TEST_F(HoldTableTest, AChildInheritsWhatHasHandlesAndClaimsIt) {
   Drop(Add(GrantOf(11), GrantAccess::kReadOnly));
   table_.Lock();
   table_.UnlockInChild();
-  EXPECT_TRUE(table_.Take(10).empty());
+  EXPECT_TRUE(Taken(10).empty());
   EXPECT_EQ(table_.Inherited().size(), 3u);
   EXPECT_FALSE(table_.HandleGone(dropped));  // needs no release
   table_.Claimed({GrantOf(8), GrantOf(10)});
   EXPECT_TRUE(table_.Inherited().empty());
   // What was dropped while the claim was under way goes back.
-  const ReleaseBatch surplus = table_.Take(10);
+  const Releases surplus = Taken(10);
   ASSERT_EQ(surplus.returned.size(), 1u);
   EXPECT_EQ(surplus.returned[0].storage, (StorageId{7, 10}));
   EXPECT_TRUE(table_.HandleGone(kept));
   EXPECT_FALSE(table_.HandleGone(gone));
-  EXPECT_EQ(table_.Take(10).returned.size(), 1u);
+  EXPECT_EQ(Taken(10).returned.size(), 1u);
 }
 
 TEST_F(HoldTableTest, OneMappingServesAllOfASegmentAndEndsWithTheLastHold) {

@@ -136,7 +136,7 @@ TEST_F(Security, NobodyReleasesAnothersHoldsOrUsesItsTokens) {
   // B gives back what it never had.
   wire::ReleaseRequest release;
   release.set_session(b->token());
-  wire::Returned& returned = *release.add_returned();
+  wire::Returned& returned = *release.mutable_releases()->add_returned();
   *returned.mutable_storage() = grant->storage();
   returned.set_grants(1000);
   wire::ReleaseReply released;
@@ -230,7 +230,7 @@ TEST_F(Security, ATransferTokenIsNotGuessedAndNotReplayed) {
   // The sender's hold goes: only the transfer hold keeps it.
   wire::ReleaseRequest release;
   release.set_session(a->token());
-  wire::Returned& returned = *release.add_returned();
+  wire::Returned& returned = *release.mutable_releases()->add_returned();
   *returned.mutable_storage() = grant->storage();
   returned.set_grants(1);
   wire::ReleaseReply released;

@@ -41,7 +41,11 @@ void FillEveryField(google::protobuf::Message& message, int& seed) {
         }
         break;
       case Field::CPPTYPE_UINT64:
-        reflection->SetUInt64(&message, field, static_cast<uint64_t>(seed));
+        if (field->is_repeated()) {
+          reflection->AddUInt64(&message, field, static_cast<uint64_t>(seed));
+        } else {
+          reflection->SetUInt64(&message, field, static_cast<uint64_t>(seed));
+        }
         break;
       case Field::CPPTYPE_UINT32:
         reflection->SetUInt32(&message, field, static_cast<uint32_t>(seed));
@@ -108,6 +112,13 @@ TEST(Convert, SessionsEventsAndInfoKeepEveryField) {
   v1::BrokerInfo info_again;
   ToProto(FromProto(info), &info_again);
   EXPECT_TRUE(MessageDifferencer::Equals(info, info_again)) << info_again.DebugString();
+}
+
+TEST(Convert, ReleasesKeepEveryField) {
+  const auto releases = Filled<v1::Releases>();
+  v1::Releases again;
+  ToProto(FromProto(releases), &again);
+  EXPECT_TRUE(MessageDifferencer::Equals(releases, again)) << again.DebugString();
 }
 
 TEST(Convert, HeadersOfEveryDTypeRoundTrip) {

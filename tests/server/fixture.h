@@ -172,10 +172,10 @@ class BrokerTest : public ::testing::Test {
     return broker_.Attach(*peer.connection, {peer.token, ++peer.calls, storage, GrantAccess::kReadOnly});
   }
   void Release(Peer& peer, StorageId storage, uint64_t grants = 1) {
-    EXPECT_TRUE(broker_.Release(*peer.connection, peer.token, {{storage, grants}}, {}).ok());
+    EXPECT_TRUE(broker_.Release(*peer.connection, peer.token, {0, {{storage, grants}}, {}}).ok());
   }
   void Abandon(Peer& peer, std::vector<uint64_t> calls) {
-    EXPECT_TRUE(broker_.Release(*peer.connection, peer.token, {}, calls).ok());
+    EXPECT_TRUE(broker_.Release(*peer.connection, peer.token, {0, {}, calls}).ok());
   }
   StatusOr<StorageRecord> Stat(Peer& peer, StorageId storage) {
     return broker_.StatStorage(*peer.connection, peer.token, storage);

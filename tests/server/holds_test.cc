@@ -176,6 +176,32 @@ TEST_F(Holds, AReleaseThatCrossesAnOpenTakesNothingAway) {
   EXPECT_EQ(Holders(a, storage), 1);
 }
 
+TEST_F(Holds, ABatchOfReleasesThatComesTwiceIsTakenOnce) {
+  Peer a = Open(1);
+  const StorageId storage = Made(a);
+  ASSERT_TRUE(Publish(a, "n", storage).ok());
+  CreateCall call;
+  call.token = a.token;
+  call.size_bytes = -1;  // what rides with a call is taken whatever becomes of it
+  call.releases = {1, {{storage, 1}}, {}};
+  EXPECT_EQ(CodeOf(Create(a, call)), StatusCode::kInvalidArgument);
+  EXPECT_EQ(Holders(a, storage), 0);
+  ASSERT_TRUE(OpenName(a, "n").ok());  // a grant that the second copy must not take
+  EXPECT_TRUE(broker_.Release(*a.connection, a.token, call.releases).ok());
+  EXPECT_EQ(Holders(a, storage), 1);
+  EXPECT_TRUE(broker_.Release(*a.connection, a.token, {2, {{storage, 1}}, {}}).ok());
+  EXPECT_EQ(Holders(a, storage), 0);
+  // A copy that comes when the next batch has been taken already.
+  ASSERT_TRUE(OpenName(a, "n").ok());
+  EXPECT_TRUE(broker_.Release(*a.connection, a.token, call.releases).ok());
+  EXPECT_EQ(Holders(a, storage), 1);
+  // Each session counts for itself.
+  Peer b = Open(2);
+  ASSERT_TRUE(OpenName(b, "n").ok());
+  EXPECT_TRUE(broker_.Release(*b.connection, b.token, call.releases).ok());
+  EXPECT_EQ(Holders(a, storage), 1);
+}
+
 TEST_F(Holds, SurplusAndUnknownReleasesAreIgnored) {
   Peer a = Open(1);
   const StorageId storage = Made(a);
@@ -194,7 +220,7 @@ TEST_F(Holds, ReleasesRideInACreation) {
   CreateCall call;
   call.token = a.token;
   call.size_bytes = 900 << 10;
-  call.returned = {{storage, 1}};
+  call.releases.returned = {{storage, 1}};
   EXPECT_TRUE(Create(a, call).ok());
   EXPECT_EQ(Holders(a, storage), -1);
 }

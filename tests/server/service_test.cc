@@ -176,8 +176,8 @@ TEST_F(Service, ASegmentComesOnTheLeaseAndIsToldWhenItGoes) {
   EXPECT_TRUE(Mapping::Map(fd, 0, 2 << 20, Access::kReadWrite).ok());
   v1::ReleaseRequest release;
   release.set_session(token_);
-  *release.add_returned()->mutable_storage() = created.grant().storage();
-  release.mutable_returned(0)->set_grants(1);
+  *release.mutable_releases()->add_returned()->mutable_storage() = created.grant().storage();
+  release.mutable_releases()->mutable_returned(0)->set_grants(1);
   v1::ReleaseReply released;
   grpc::ClientContext second;
   ASSERT_TRUE(stub_->Release(&second, release, &released).ok());

@@ -60,7 +60,7 @@ TEST_F(SessionRules, AStolenTokenIsOfNoUseInAnotherProcess) {  // Case S3.
   Peer a = Open(1);
   Peer thief = Open(2);
   const StorageId storage = Made(a);
-  EXPECT_EQ(CodeOf(broker_.Release(*thief.connection, a.token, {{storage, 1}}, {})),
+  EXPECT_EQ(CodeOf(broker_.Release(*thief.connection, a.token, {0, {{storage, 1}}, {}})),
             StatusCode::kUnauthenticated);
   EXPECT_EQ(Holders(a, storage), 1);
 }
