@@ -516,10 +516,12 @@ Status Connection::Release(const Releases& releases, TimePoint deadline) {
 
 // ---- handles under way
 
-StatusOr<Token> Connection::Export(StorageId storage, GrantAccess access, TimePoint deadline) {
+StatusOr<Token> Connection::Export(uint64_t call_id, StorageId storage, GrantAccess access,
+                                   TimePoint deadline) {
   const Subject subject{"Export", {}, storage};
   v1::ExportRequest request;
   request.set_session(impl_->session);
+  request.set_call_id(call_id);
   ToProto(storage, request.mutable_storage());
   request.set_access(ToProto(access));
   v1::ExportReply reply;

@@ -101,7 +101,7 @@ class Connection {
                                               TimePoint deadline);
   Status Release(const Releases& releases, TimePoint deadline);
 
-  StatusOr<Token> Export(StorageId storage, GrantAccess access, TimePoint deadline);
+  StatusOr<Token> Export(uint64_t call_id, StorageId storage, GrantAccess access, TimePoint deadline);
   StatusOr<Grant> Import(uint64_t call_id, StorageId storage, const Token& transfer, TimePoint deadline);
 
   StatusOr<uint64_t> Publish(std::string_view name, StorageId storage, const Header& header,

@@ -231,6 +231,14 @@ StatusOr<std::shared_ptr<HeldStorage>> Session::Attach(StorageId id, const OpenO
   return Take(*grant, access, options.map, deadline);
 }
 
+StatusOr<Token> Session::Export(const HeldStorage& held, TimePoint deadline) {
+  TB_ASSIGN_OR_RETURN(const std::shared_ptr<Link> link, GetLink(deadline));
+  const uint64_t call_id = link->NextCallId();
+  StatusOr<Token> token = link->calls().Export(call_id, held.id(), held.access(), deadline);
+  if (!token.ok()) AbandonIfUnknown(token.status(), call_id);
+  return token;
+}
+
 StatusOr<OpenedTensor> Session::Import(std::string_view handle, TimePoint deadline) {
   TB_ASSIGN_OR_RETURN(TransferHandle transfer, DecodeHandle(handle));
   TB_ASSIGN_OR_RETURN(const std::shared_ptr<Link> link, GetLink(deadline));

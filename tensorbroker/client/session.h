@@ -45,6 +45,8 @@ class Session {
                                   bool map, TimePoint deadline);
   StatusOr<OpenedTensor> Open(std::string_view name, const OpenOptions& options, TimePoint deadline);
   StatusOr<std::shared_ptr<HeldStorage>> Attach(StorageId id, const OpenOptions& options, TimePoint deadline);
+  // The token of a transfer hold on it.
+  StatusOr<Token> Export(const HeldStorage& held, TimePoint deadline);
   StatusOr<OpenedTensor> Import(std::string_view handle, TimePoint deadline);
   Status Map(HeldStorage* held, TimePoint deadline);
   // Sends the releases that wait; returns when the broker has them.

@@ -108,9 +108,7 @@ StatusOr<std::string> Tensor::Export() const {
   if (!storage_) return FailedPreconditionError("Export: the Tensor is undefined");
   const std::shared_ptr<HeldStorage>& held = HeldStorage::Of(storage_);
   internal::Session& session = *held->session();
-  const TimePoint deadline = session.DefaultDeadline();
-  TB_ASSIGN_OR_RETURN(const auto link, session.GetLink(deadline));
-  TB_ASSIGN_OR_RETURN(const Token token, link->calls().Export(held->id(), held->access(), deadline));
+  TB_ASSIGN_OR_RETURN(const Token token, session.Export(*held, session.DefaultDeadline()));
   return internal::EncodeHandle({held->id(), token, held->access(), header_});
 }
 

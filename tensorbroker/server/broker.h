@@ -128,8 +128,7 @@ class Broker {
   // kNotFound            not held by the session, or deleted
   // kPermissionDenied    asked read-write, held read-only
   // kResourceExhausted   too many of this session's are under way
-  StatusOr<std::string> Export(Connection& connection, std::string_view token, StorageId storage,
-                               GrantAccess access);
+  StatusOr<std::string> Export(Connection& connection, const ExportCall& call);
   // kNotFound  consumed, expired, or no handle of this broker
   StatusOr<Opened> Import(Connection& connection, const ImportCall& call);
 
@@ -211,6 +210,8 @@ class Broker {
   void WakeWaiters(std::string_view name, After& after) TB_REQUIRES(mutex_);
   // Gives the handle back what an Import took of it whose answer nobody got.
   void RestoreTransfer(const Session& importer, const CallAnswer& answer, After& after) TB_REQUIRES(mutex_);
+  // Drops the transfer hold of an Export whose answer nobody got, where nobody has imported it.
+  void DropTransfer(const CallAnswer& answer, After& after) TB_REQUIRES(mutex_);
   void DropTransfers(StorageEntry& entry, size_t count) TB_REQUIRES(mutex_);
 
   void EndSession(uint64_t session, std::string_view why);

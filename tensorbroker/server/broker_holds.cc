@@ -84,6 +84,7 @@ void Broker::TakeBackItem(Session& session, const Releases& releases, size_t ite
   const std::optional<CallAnswer> answer =
       session.calls.Abandon(releases.abandoned_calls[item - releases.returned.size()]);
   if (!answer) return;
+  if (!answer->transfer_token.empty()) return DropTransfer(*answer, after);
   if (answer->claim.first) RestoreTransfer(session, *answer, after);
   TakeBack(session, answer->storage, 1, after);
 }
@@ -239,30 +240,48 @@ Status Broker::Release(Connection& connection, std::string_view token, const Rel
   return OkStatus();
 }
 
-StatusOr<std::string> Broker::Export(Connection& connection, std::string_view token, StorageId storage,
-                                     GrantAccess access) {
+StatusOr<std::string> Broker::Export(Connection& connection, const ExportCall& call) {
   MutexLock lock(mutex_);
-  TB_ASSIGN_OR_RETURN(Session* const session, Authenticate("Export", connection, token));
-  StorageEntry* const entry = Visible(storage, session->peer->uid);
-  const auto hold = session->holds.find(storage.serial);
-  if (entry == nullptr || hold == session->holds.end()) {
-    return NotFoundError(fmt::format("Export {}: this session does not hold it", ToString(storage)));
+  TB_ASSIGN_OR_RETURN(Session* const session, Authenticate("Export", connection, call.token));
+  TB_ASSIGN_OR_RETURN(const std::optional<CallAnswer> before, session->calls.Begin(call.call_id));
+  if (before && !before->transfer_token.empty()) return before->transfer_token;
+  if (before) {
+    return InvalidArgumentError(
+        fmt::format("Export {}: call {} was another call's", ToString(call.storage), call.call_id));
   }
-  if (entry->deleted) return NotFoundError(fmt::format("Export {}: it was deleted", ToString(storage)));
-  if (access > hold->second.access) {
-    return PermissionDeniedError(
-        fmt::format("Export {}: held read-only, so it cannot be handed on writable", ToString(storage)));
+  StatusOr<std::string> token = [&]() TB_NO_THREAD_SAFETY_ANALYSIS -> StatusOr<std::string> {
+    StorageEntry* const entry = Visible(call.storage, session->peer->uid);
+    const auto hold = session->holds.find(call.storage.serial);
+    if (entry == nullptr || hold == session->holds.end()) {
+      return NotFoundError(fmt::format("Export {}: this session does not hold it", ToString(call.storage)));
+    }
+    if (entry->deleted) {
+      return NotFoundError(fmt::format("Export {}: it was deleted", ToString(call.storage)));
+    }
+    if (call.access > hold->second.access) {
+      return PermissionDeniedError(fmt::format(
+          "Export {}: held read-only, so it cannot be handed on writable", ToString(call.storage)));
+    }
+    if (session->transfers >= options_.limits.transfers_per_session) {
+      return ResourceExhaustedError(
+          fmt::format("Export {}: {} handles of this session are under way and not imported, "
+                      "which is the limit; import some, or use a name",
+                      ToString(call.storage), session->transfers));
+    }
+    ++session->transfers;
+    ++entry->transfers;
+    storages_.Recount(*entry);
+    return transfers_.Make(call.storage.serial, call.access, session->id.serial, session->peer->pid);
+  }();
+  if (token.ok()) {
+    CallAnswer answer;
+    answer.storage = call.storage.serial;
+    answer.transfer_token = *token;
+    session->calls.Granted(call.call_id, std::move(answer));
+  } else {
+    session->calls.Failed(call.call_id);
   }
-  if (session->transfers >= options_.limits.transfers_per_session) {
-    return ResourceExhaustedError(
-        fmt::format("Export {}: {} handles of this session are under way and not imported, "
-                    "which is the limit; import some, or use a name",
-                    ToString(storage), session->transfers));
-  }
-  ++session->transfers;
-  ++entry->transfers;
-  storages_.Recount(*entry);
-  return transfers_.Make(storage.serial, access, session->id.serial, session->peer->pid);
+  return token;
 }
 
 StatusOr<Opened> Broker::Import(Connection& connection, const ImportCall& call) {
@@ -316,6 +335,16 @@ void Broker::RestoreTransfer(const Session& importer, const CallAnswer& answer, 
   const TimePoint due = DeadlineAfter(clock_.Now(), options_.limits.transfer_ttl);
   transfers_.SenderEnded(answer.claim.sender, due);
   Arm(due, after);
+}
+
+void Broker::DropTransfer(const CallAnswer& answer, After& after) {
+  StorageEntry* const entry = storages_.Find(answer.storage);
+  const StatusOr<Transfers::Claim> claim = transfers_.Take(answer.storage, answer.transfer_token);
+  if (entry == nullptr || !claim.ok() || !claim->first) return;
+  --entry->transfers;
+  if (Session* const sender = sessions_.Find(claim->sender)) --sender->transfers;
+  storages_.Recount(*entry);
+  FreeIfUnused(*entry, after);
 }
 
 void Broker::DropTransfers(StorageEntry& entry, size_t count) {

@@ -7,6 +7,7 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <string>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -23,6 +24,7 @@ struct CallAnswer {
   std::shared_ptr<const Header> header;  // OpenReply's and AttachReply's; null where there was none
   uint64_t version = 0;                  // OpenReply's
   Transfers::Claim claim;                // Import's: given back with an answer that nobody got
+  std::string transfer_token;            // Export's: void with an answer that nobody got; there is no grant
 };
 
 // One session's log, of its last `capacity` grants and its last `capacity` abandoned calls that had not arrived. Call id 0

@@ -52,6 +52,13 @@ struct AttachCall {
   GrantAccess access = GrantAccess::kReadOnly;
 };
 
+struct ExportCall {
+  std::string token;
+  uint64_t call_id = 0;
+  StorageId storage;
+  GrantAccess access = GrantAccess::kReadOnly;
+};
+
 struct ImportCall {
   std::string token;
   uint64_t call_id = 0;

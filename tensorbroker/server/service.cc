@@ -185,10 +185,12 @@ grpc::Status BrokerService::Release(grpc::ServerContext* context, const v1::Rele
 grpc::Status BrokerService::Export(grpc::ServerContext* context, const v1::ExportRequest* request,
                                    v1::ExportReply* reply) {
   return Handle(*connections_, *context, [&](Connection& connection) -> Status {
-    TB_ASSIGN_OR_RETURN(const GrantAccess access, FromProto(request->access()));
-    TB_ASSIGN_OR_RETURN(std::string token,
-                        broker_->Export(connection, request->session(),
-                                        IdFromProto<StorageIdTag>(request->storage()), access));
+    ExportCall call;
+    TB_ASSIGN_OR_RETURN(call.access, FromProto(request->access()));
+    call.token = request->session();
+    call.call_id = request->call_id();
+    call.storage = IdFromProto<StorageIdTag>(request->storage());
+    TB_ASSIGN_OR_RETURN(std::string token, broker_->Export(connection, call));
     reply->set_transfer_token(std::move(token));
     reply->set_ttl_ns(broker_->limits().transfer_ttl.count());
     return OkStatus();

@@ -13,6 +13,7 @@ namespace tensorbroker::testing {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 TEST(BrokerGone, MappedTensorsStayReadableAndCallsAreUnavailable) {
   const auto broker = StartBroker();
@@ -94,6 +95,21 @@ TEST(BrokerGone, ReleasesThatRodeWithALostCallAreNotLost) {
     EXPECT_TRUE(ComesTo(client, 1));
     EXPECT_EQ(Must(client.inspector().Stat(kept.storage().id())).holder_count, 1u);
   }
+}
+
+// Case P4.
+TEST(BrokerGone, AnExportThatNobodyAnsweredLeavesNoTransferHold) {
+  const auto broker = StartBroker();
+  const Client client = ConnectTo(*broker, 300ms);
+  for (int i = 0; i < 3; ++i) {
+    const Tensor tensor = Must(client.Ones({4}));
+    broker->Pause();
+    EXPECT_EQ(tensor.Export().status().code(), StatusCode::kDeadlineExceeded);
+    broker->Resume();
+    Must(client.Flush());
+    EXPECT_THAT(Must(client.inspector().Stat(tensor.storage().id())).in_flight_from_pids, IsEmpty());
+  }
+  EXPECT_TRUE(ComesTo(client, 0));
 }
 
 TB_CHILD(ExitsWithLiveTensors) {

@@ -386,12 +386,12 @@ TEST_F(FewStorages, OneOverTheLimitIsRefused) {
 TEST_F(FewStorages, TransferHoldsAreCountedUntilTheyAreTaken) {
   Peer a = Open(1);
   const StorageId storage = Made(a);
-  const auto token = broker_.Export(*a.connection, a.token, storage, GrantAccess::kReadOnly);
-  ASSERT_TRUE(broker_.Export(*a.connection, a.token, storage, GrantAccess::kReadOnly).ok());
-  EXPECT_EQ(CodeOf(broker_.Export(*a.connection, a.token, storage, GrantAccess::kReadOnly)),
+  const auto token = broker_.Export(*a.connection, {a.token, 0, storage, GrantAccess::kReadOnly});
+  ASSERT_TRUE(broker_.Export(*a.connection, {a.token, 0, storage, GrantAccess::kReadOnly}).ok());
+  EXPECT_EQ(CodeOf(broker_.Export(*a.connection, {a.token, 0, storage, GrantAccess::kReadOnly})),
             StatusCode::kResourceExhausted);
   ASSERT_TRUE(broker_.Import(*a.connection, {a.token, 9, storage, *token}).ok());
-  EXPECT_TRUE(broker_.Export(*a.connection, a.token, storage, GrantAccess::kReadOnly).ok());
+  EXPECT_TRUE(broker_.Export(*a.connection, {a.token, 0, storage, GrantAccess::kReadOnly}).ok());
 }
 
 class Handles : public BrokerTest {
@@ -404,7 +404,7 @@ class Handles : public BrokerTest {
 TEST_F(Handles, OneOutlivesItsSenderAndIsTheFirstImportersHold) {  // Case T1.
   Peer a = Open(1);
   const StorageId storage = Made(a);
-  const std::string token = *broker_.Export(*a.connection, a.token, storage, GrantAccess::kReadOnly);
+  const std::string token = *broker_.Export(*a.connection, {a.token, 0, storage, GrantAccess::kReadOnly});
   broker_.LeaseClosed(a.id.serial);
   Peer b = Open(2);
   EXPECT_EQ(Stat(b, storage)->state, StorageState::kInFlight);
@@ -429,7 +429,7 @@ TEST_F(Handles, AnImportWhoseAnswerWasLostTakesNothingOfIt) {
   Peer a = Open(1);
   Peer b = Open(2);
   const StorageId storage = Made(a);
-  const std::string token = *broker_.Export(*a.connection, a.token, storage, GrantAccess::kReadOnly);
+  const std::string token = *broker_.Export(*a.connection, {a.token, 0, storage, GrantAccess::kReadOnly});
   Release(a, storage);
   ASSERT_TRUE(Import(b, storage, token).ok());
   Abandon(b, {b.calls});
@@ -446,11 +446,36 @@ TEST_F(Handles, AnImportWhoseAnswerWasLostTakesNothingOfIt) {
   EXPECT_EQ(Holders(b, storage), -1);
 }
 
+TEST_F(Handles, AnExportWhoseAnswerWasLostLeavesNothing) {
+  Peer a = Open(1);
+  Peer b = Open(2);
+  const StorageId storage = Made(a);
+  const ExportCall call{a.token, ++a.calls, storage, GrantAccess::kReadOnly};
+  const std::string token = *broker_.Export(*a.connection, call);
+  EXPECT_EQ(*broker_.Export(*a.connection, call), token);  // a retry makes no second one
+  Release(a, storage);
+  EXPECT_EQ(Stat(b, storage)->state, StorageState::kInFlight);
+  Abandon(a, {call.call_id});
+  EXPECT_EQ(Holders(b, storage), -1);
+  EXPECT_EQ(budget_.used_bytes(), 0);
+  // One that comes after it was abandoned.
+  const StorageId other = Made(a);
+  Abandon(a, {++a.calls});
+  EXPECT_FALSE(broker_.Export(*a.connection, {a.token, a.calls, other, GrantAccess::kReadOnly}).ok());
+  EXPECT_EQ(Stat(b, other)->state, StorageState::kHeld);
+  // The answer was lost, yet somebody has the token: what was imported stays.
+  const ExportCall third{a.token, ++a.calls, other, GrantAccess::kReadOnly};
+  ASSERT_TRUE(Import(b, other, *broker_.Export(*a.connection, third)).ok());
+  Release(a, other);
+  Abandon(a, {third.call_id});
+  EXPECT_EQ(Holders(b, other), 1);
+}
+
 TEST_F(Handles, OneThatNobodyLoadsIsFreedAfterItsTime) {  // Case T1.
   Peer a = Open(1);
   Peer b = Open(2);
   const StorageId storage = Made(a);
-  ASSERT_TRUE(broker_.Export(*a.connection, a.token, storage, GrantAccess::kReadOnly).ok());
+  ASSERT_TRUE(broker_.Export(*a.connection, {a.token, 0, storage, GrantAccess::kReadOnly}).ok());
   Release(a, storage);
   clock_.Advance(std::chrono::hours(5));  // the sender lives: no limit
   broker_.RunTimers();
@@ -467,8 +492,8 @@ TEST_F(Handles, EachExportIsAHoldOfItsOwn) {
   Peer a = Open(1);
   Peer b = Open(2);
   const StorageId storage = Made(a);
-  const std::string one = *broker_.Export(*a.connection, a.token, storage, GrantAccess::kReadOnly);
-  const std::string two = *broker_.Export(*a.connection, a.token, storage, GrantAccess::kReadWrite);
+  const std::string one = *broker_.Export(*a.connection, {a.token, 0, storage, GrantAccess::kReadOnly});
+  const std::string two = *broker_.Export(*a.connection, {a.token, 0, storage, GrantAccess::kReadWrite});
   Release(a, storage);
   ASSERT_TRUE(Import(b, storage, one).ok());
   ASSERT_TRUE(Import(b, storage, one).ok());
@@ -481,7 +506,7 @@ TEST_F(Handles, AGuessIsRefused) {  // Case S3.
   Peer a = Open(1);
   const StorageId storage = Made(a);
   const StorageId other = Made(a);
-  std::string token = *broker_.Export(*a.connection, a.token, storage, GrantAccess::kReadOnly);
+  std::string token = *broker_.Export(*a.connection, {a.token, 0, storage, GrantAccess::kReadOnly});
   EXPECT_EQ(CodeOf(Import(a, other, token)), StatusCode::kNotFound);
   token[12] ^= 1;
   EXPECT_EQ(CodeOf(Import(a, storage, token)), StatusCode::kNotFound);
@@ -494,15 +519,15 @@ TEST_F(Handles, AReadersHandleIsNeverWritable) {
   Peer b = Open(2);
   const StorageId storage = Made(a);
   ASSERT_TRUE(Attach(b, storage).ok());
-  EXPECT_EQ(CodeOf(broker_.Export(*b.connection, b.token, storage, GrantAccess::kReadWrite)),
+  EXPECT_EQ(CodeOf(broker_.Export(*b.connection, {b.token, 0, storage, GrantAccess::kReadWrite})),
             StatusCode::kPermissionDenied);
-  EXPECT_TRUE(broker_.Export(*b.connection, b.token, storage, GrantAccess::kReadOnly).ok());
+  EXPECT_TRUE(broker_.Export(*b.connection, {b.token, 0, storage, GrantAccess::kReadOnly}).ok());
 }
 
 TEST_F(Handles, ADeletedStoragesHandlesAreVoid) {
   Peer a = Open(1);
   const StorageId storage = Made(a);
-  const std::string token = *broker_.Export(*a.connection, a.token, storage, GrantAccess::kReadOnly);
+  const std::string token = *broker_.Export(*a.connection, {a.token, 0, storage, GrantAccess::kReadOnly});
   ASSERT_TRUE(broker_.Delete(*a.connection, a.token, storage).ok());
   EXPECT_EQ(CodeOf(Import(a, storage, token)), StatusCode::kNotFound);
   Release(a, storage);
