@@ -143,11 +143,10 @@ struct Connection::Impl {
   Status Convert(const Subject& subject, const grpc::Status& status) const {
     if (status.ok()) return OkStatus();
     const Status converted = FromGrpc(status);
-    // Our own cancels are told apart before: this one is the broker's, as it ends or as the session does.
+    // Our own cancels are told apart before: this one is gRPC's, as the broker ends.
     if (converted.code() == StatusCode::kCancelled) {
-      return UnavailableError(
-          fmt::format("{}: {} gave the call up ({}): it is ending, or this session is over",
-                      subject.ToString(), Broker(), status.error_message()));
+      return UnavailableError(fmt::format("{}: {} gave the call up ({}): it is ending", subject.ToString(),
+                                          Broker(), status.error_message()));
     }
     if (converted.code() == StatusCode::kUnavailable) {
       return UnavailableError(fmt::format("{}: {} is gone ({}); start it again and connect anew",

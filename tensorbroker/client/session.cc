@@ -151,7 +151,6 @@ StatusOr<std::shared_ptr<HeldStorage>> Session::Take(const Grant& grant, GrantAc
 void Session::AbandonIfUnknown(const Status& status, uint64_t call_id) {
   switch (status.code()) {
     case StatusCode::kDeadlineExceeded:
-    case StatusCode::kCancelled:
     case StatusCode::kUnavailable:
     case StatusCode::kInternal:
     case StatusCode::kUnknown:

@@ -72,6 +72,7 @@ struct BrokerOptions {
 // Every call that begins with a Connection and a token gives, besides the codes it lists:
 // kUnauthenticated  the token is unknown, or of another process than the connection
 // kUnavailable      the broker is about to end
+// None gives kCancelled while its caller is there: gRPC reads that as a broken connection.
 // Messages name the call, and neither paths nor tokens. None blocks but where it says so. Thread-safe.
 class Broker {
  public:
@@ -102,7 +103,7 @@ class Broker {
   // kOutOfRange         the header reaches outside
   // kResourceExhausted  memory or the uid's Storages: asked, free, top holders. Releases were asked for before.
   // kUnimplemented      no such device here: the reason
-  // kCancelled          the call was abandoned, or its caller is gone
+  // kAborted            the call was abandoned, or its caller is gone
   void Create(Connection& connection, CreateCall call, std::shared_ptr<std::atomic<bool>> gone,
               CreatedFn done);
   // kNotFound  no such name, or not this uid's

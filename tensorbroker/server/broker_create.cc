@@ -99,13 +99,13 @@ void Broker::Allocate(std::shared_ptr<PendingCreate> create) {
 }
 
 void Broker::FinishCreate(PendingCreate& create, StatusOr<Block> block) {
-  StatusOr<Created> result = CancelledError("Create: the caller has left, or abandoned the call");
+  StatusOr<Created> result = AbortedError("Create: the caller has left, or abandoned the call");
   {
     After after(this);
     MutexLock lock(mutex_);
     Session* const session = sessions_.Find(create.session);
-    const bool wanted = session != nullptr && session->alive() &&
-                        !create.gone->load(std::memory_order_relaxed) &&
+    const bool ended = session == nullptr || !session->alive();
+    const bool wanted = !ended && !create.gone->load(std::memory_order_relaxed) &&
                         !session->calls.AbandonedMeanwhile(create.call.call_id) && !stopping_;
     if (block.ok() && wanted) {
       StorageEntry entry;
@@ -133,6 +133,8 @@ void Broker::FinishCreate(PendingCreate& create, StatusOr<Block> block) {
                                                           WithoutPaths(Message(block.status()))));
       } else if (stopping_) {
         result = UnavailableError("Create: the broker is about to end");
+      } else if (ended) {
+        result = UnauthenticatedError("Create: the session has ended");
       }
     }
   }

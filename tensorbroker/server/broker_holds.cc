@@ -167,7 +167,7 @@ void Broker::WakeWaiters(std::string_view name, After& after) {
     if (binding == nullptr) continue;
     Waiter waiter = *waits_.Take(id);
     session->waits.erase(id);
-    StatusOr<Opened> result = CancelledError("AwaitOpen: the caller abandoned the call");
+    StatusOr<Opened> result = AbortedError("AwaitOpen: the caller abandoned the call");
     if (!session->calls.AbandonedMeanwhile(waiter.call_id)) {
       result = GrantTo(*session, *storages_.Find(binding->storage), waiter.call_id,
                        {0, waiter.access, binding->header, binding->version}, after);

@@ -93,8 +93,9 @@ void Broker::EndCalls(Session& session, After& after) {
   for (const uint64_t id : session.waits) {
     std::optional<Waiter> waiter = waits_.Take(id);
     if (!waiter) continue;
-    after.Do(
-        [waiter = std::move(*waiter)] { waiter.done(CancelledError("AwaitOpen: the session has ended")); });
+    after.Do([waiter = std::move(*waiter)] {
+      waiter.done(UnauthenticatedError("AwaitOpen: the session has ended"));
+    });
   }
   session.waits.clear();
   for (const uint64_t watch : session.watches) {

@@ -11,7 +11,7 @@ StatusOr<std::optional<CallAnswer>> CallLog::Begin(uint64_t call_id) {
   if (const auto it = granted_.find(call_id); it != granted_.end())
     return std::optional<CallAnswer>(it->second);
   if (abandoned_.contains(call_id)) {
-    return CancelledError(fmt::format("call {}: the caller abandoned it before it arrived", call_id));
+    return AbortedError(fmt::format("call {}: the caller abandoned it before it arrived", call_id));
   }
   if (!under_way_.insert(call_id).second) {
     return AbortedError(fmt::format("call {}: a call of this id is under way; wait for its answer", call_id));

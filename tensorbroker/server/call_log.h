@@ -35,8 +35,7 @@ class CallLog {
 
   // A granting call arrives. Nothing: go on, and end it with Granted or Failed. An answer: it was granted before, this is a
   // retry.
-  // kCancelled  it was abandoned before it arrived
-  // kAborted    a call of this id is under way still
+  // kAborted  it was abandoned before it arrived, or a call of this id is under way still
   StatusOr<std::optional<CallAnswer>> Begin(uint64_t call_id);
 
   // True where the call was abandoned while it was under way: it must not be granted, and is over.

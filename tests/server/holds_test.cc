@@ -117,7 +117,7 @@ TEST_F(LargeHolds, ACreationWhoseCallerHasLeftLeavesNothing) {  // Case L6.
   broker_.Create(*a.connection, call, gone, [&](StatusOr<Created> created) { code = CodeOf(created); });
   gone->store(true);
   host_.RunReservations();
-  EXPECT_EQ(code, StatusCode::kCancelled);
+  EXPECT_EQ(code, StatusCode::kAborted);
   EXPECT_EQ(budget_.used_bytes(), 0);
   EXPECT_EQ(broker_.storages(), 0u);
 }
@@ -133,7 +133,7 @@ TEST_F(LargeHolds, ACreationOfASessionThatEndedLeavesNothing) {  // Case L6.
                  [&](StatusOr<Created> created) { code = CodeOf(created); });
   broker_.LeaseClosed(a.id.serial);
   host_.RunReservations();
-  EXPECT_EQ(code, StatusCode::kCancelled);
+  EXPECT_EQ(code, StatusCode::kUnauthenticated);
   EXPECT_EQ(budget_.used_bytes(), 0);
 }
 
@@ -238,7 +238,7 @@ TEST_F(Holds, AnAbandonedCallsGrantIsTakenBack) {
 TEST_F(Holds, AnAbandonedCallThatArrivesLaterIsRefused) {
   Peer a = Open(1);
   Abandon(a, {a.calls + 1});
-  EXPECT_EQ(CodeOf(Create(a, 8)), StatusCode::kCancelled);
+  EXPECT_EQ(CodeOf(Create(a, 8)), StatusCode::kAborted);
   EXPECT_EQ(broker_.storages(), 0u);
 }
 
@@ -559,7 +559,7 @@ TEST(CallLogs, ACallUnderWayIsNotBegunTwice) {
   EXPECT_EQ(log.Begin(1).status().code(), StatusCode::kAborted);
   EXPECT_FALSE(log.Abandon(1).has_value());
   EXPECT_TRUE(log.AbandonedMeanwhile(1));
-  EXPECT_EQ(log.Begin(1).status().code(), StatusCode::kCancelled);
+  EXPECT_EQ(log.Begin(1).status().code(), StatusCode::kAborted);
   log.Failed(1);
 }
 

@@ -336,7 +336,7 @@ TEST_F(WaitsFor, AnAbandonedWaitGetsNoGrant) {
   Abandon(b, {b.calls});
   const StorageId storage = Made(a);
   ASSERT_TRUE(Publish(a, "n", storage).ok());
-  EXPECT_EQ(CodeOf(result.opened), StatusCode::kCancelled);
+  EXPECT_EQ(CodeOf(result.opened), StatusCode::kAborted);
   EXPECT_EQ(Holders(a, storage), 1);
 }
 
@@ -345,7 +345,7 @@ TEST_F(WaitsFor, ASessionsEndEndsItsWaits) {
   Result result;
   Await(a, "n", kForever, &result);
   broker_.LeaseClosed(a.id.serial);
-  EXPECT_EQ(CodeOf(result.opened), StatusCode::kCancelled);
+  EXPECT_EQ(CodeOf(result.opened), StatusCode::kUnauthenticated);
 }
 
 TEST_F(WaitsFor, TheBrokersEndEndsAllWaits) {
