@@ -1,6 +1,8 @@
 #include "tensorbroker/server/lease_server.h"
 
+#include <linux/sockios.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include <array>
@@ -16,6 +18,16 @@
 #include "tensorbroker/server/redact.h"
 
 namespace tensorbroker {
+namespace {
+
+// True where the peer has read all that was sent. The kernel counts what is unread with its own overhead, never less than
+// the bytes; as it lets go of the last of it, it counts one byte for a moment.
+bool HasReadAll(int socket) {
+  int unread = 0;
+  return ioctl(socket, SIOCOUTQ, &unread) != 0 || unread < static_cast<int>(kLeaseHeaderBytes);
+}
+
+}  // namespace
 
 struct LeaseServer::Lease {
   Fd socket;
@@ -23,8 +35,11 @@ struct LeaseServer::Lease {
   uint64_t session = 0;  // 0: not bound yet
   EventLoop::TimerId timer = 0;
   LeaseDecoder decoder;
-  std::string out;  // what is left of the frame under way
-  Fd out_fd;        // goes with its first byte
+  std::string out;                    // what is left of the frame under way
+  Fd out_fd;                          // goes with its first byte
+  uint64_t out_request = 0;           // what a frame with out_fd answers
+  bool descriptor_unread = false;     // a descriptor was sent, and not all was read when last looked at
+  std::optional<LeaseFrame> request;  // waits for that
   uint32_t interest = EPOLLIN | EPOLLRDHUP;
   std::deque<SegmentId> retired;
   bool flush = false;
@@ -61,7 +76,8 @@ void LeaseServer::OnEvents(const LeasePtr& lease, uint32_t events) {
   if (!lease->socket.valid()) return;
   // A peer that hung up reads no answer: what it asked for last does not matter.
   if ((events & (EPOLLHUP | EPOLLERR)) != 0) return End(lease);
-  if ((events & (EPOLLIN | EPOLLRDHUP)) != 0 && lease->out.empty() && !Read(lease)) return End(lease);
+  if ((events & (EPOLLIN | EPOLLRDHUP)) != 0 && lease->out.empty() && !lease->request && !Read(lease))
+    return End(lease);
   if (!Pump(lease)) End(lease);
 }
 
@@ -88,12 +104,20 @@ bool LeaseServer::Pump(const LeasePtr& lease) {
       if (!lease->out.empty()) break;
     }
     if (NextNotice(*lease)) continue;
-    const std::optional<LeaseFrame> request = lease->decoder.Pop();
-    if (!request) break;
-    if (!Answer(lease, *request)) return false;
+    if (!lease->request) lease->request = lease->decoder.Pop();
+    if (!lease->request) break;
+    if (lease->descriptor_unread && !HasReadAll(lease->socket.get())) break;
+    lease->descriptor_unread = false;
+    if (!Answer(lease, *std::exchange(lease->request, std::nullopt))) return false;
   }
-  // While an answer waits for the client to read, none of its requests is taken.
-  const uint32_t wanted = lease->out.empty() ? EPOLLIN | EPOLLRDHUP : EPOLLOUT;
+  // While an answer waits for the client to read, none of its requests is taken. A socket that takes more bytes tells by
+  // its edge that some were read.
+  uint32_t wanted = EPOLLIN | EPOLLRDHUP;
+  if (!lease->out.empty()) {
+    wanted = EPOLLOUT;
+  } else if (lease->request) {
+    wanted = EPOLLOUT | EPOLLET;
+  }
   if (wanted != lease->interest) {
     lease->interest = wanted;
     if (!loop_->Modify(lease->socket.get(), wanted).ok()) return false;
@@ -106,8 +130,20 @@ bool LeaseServer::Write(Lease& lease) {
     const auto bytes = std::as_bytes(std::span(lease.out));
     const StatusOr<size_t> sent =
         SendWithFd(lease.socket.get(), bytes, lease.out_fd.valid() ? lease.out_fd.get() : -1, MSG_DONTWAIT);
+    if (sent.status().code() == StatusCode::kResourceExhausted && lease.out_fd.valid()) {
+      // Other processes of this uid count too: this client has done nothing wrong, and its session goes on.
+      Log(LogLevel::kWarning, "segment_not_sent",
+          {{"session", lease.session}, {"cause", Message(sent.status())}});
+      lease.out_fd.reset();
+      lease.out = EncodeLeaseFrame(
+          LeaseErrorFrame(lease.out_request,
+                          ResourceExhaustedError("GetSegment: the broker's uid has too many descriptors on "
+                                                 "their way to processes that do not read; try again")));
+      continue;
+    }
     if (!sent.ok()) return false;
     if (*sent == 0) return true;
+    if (lease.out_fd.valid()) lease.descriptor_unread = true;
     lease.out_fd.reset();
     lease.out.erase(0, *sent);
   }
@@ -143,6 +179,7 @@ bool LeaseServer::Answer(const LeasePtr& lease, const LeaseFrame& request) {
         answer.serial = request.serial;
         answer.argument = static_cast<uint64_t>((*segment)->info().size_bytes);
         lease->out_fd = *std::move(fd);
+        lease->out_request = request.request;
       } else {
         Log(LogLevel::kWarning, "segment_not_opened",
             {{"segment", request.serial}, {"cause", Message(error)}});

@@ -20,8 +20,9 @@
 namespace tensorbroker {
 
 // Never waits for a client: one answer stands in line while a client does not read, and no request is taken before it is
-// gone; notices are kept as a set (at most the Segments that the client fetched, and two more). All of it belongs to the
-// loop's thread.
+// gone, nor while one with a descriptor is unread: the kernel counts descriptors on their way against the broker's uid, so
+// a client that does not read could use up what all others need. Notices are kept as a set (at most the Segments that the
+// client fetched, and two more). All of it belongs to the loop's thread.
 class LeaseServer {
  public:
   // Both outlive it.

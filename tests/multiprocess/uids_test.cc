@@ -1,11 +1,14 @@
 // Other uids: what they reach, what they see, and what they have prepared for us. Most of it needs root.
 #include <fmt/format.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
 
+#include "tensorbroker/ipc/socket.h"
 #include "tests/multiprocess/harness/fixture.h"
+#include "tests/support/child_process.h"
 
 namespace tensorbroker::testing {
 namespace {
@@ -213,6 +216,42 @@ TEST_F(Uids, AClientRefusesAnotherUidsBrokerUnlessItWasNamed) {
       {.launch = {.env = {"XDG_RUNTIME_DIR=" + runtime, "TENSORBROKER_SOCKET="}}, .connect = false});
   TB_EXPECT_ERROR(a.Connect(""), kPermissionDenied, "65534", socket());
   TB_EXPECT_OK(a.Connect(socket()));
+}
+
+TB_CHILD(KeepsDescriptorsOnTheirWay) {
+  const uid_t uid = static_cast<uid_t>(std::stoul(arguments[0]));
+  if (setresgid(uid, uid, uid) != 0 || setresuid(uid, uid, uid) != 0) return 1;
+  int pair[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) return 1;
+  const std::byte byte{};
+  int count = 0;
+  while (count < std::stoi(arguments[1])) {
+    const StatusOr<size_t> sent = SendWithFd(pair[0], {&byte, 1}, STDIN_FILENO, MSG_DONTWAIT);
+    if (!sent.ok() || *sent == 0) break;
+    ++count;
+  }
+  channel.Send(std::to_string(count));
+  channel.Receive();
+  return 0;
+}
+
+// The kernel limits the descriptors of a uid that are on their way, whoever sent them.
+TEST_F(Uids, DescriptorsThatOthersOfItsUidKeepOnTheirWayEndNobodysSession) {
+  TB_REQUIRE_ROOT();
+  UseSocket(MakeDirectory() + "/broker.sock");
+  const std::string directory = socket().substr(0, socket().rfind('/'));
+  ASSERT_EQ(chown(directory.c_str(), kAlice, kAlice), 0);
+  Serve({"--socket", socket(), "--memory", "memfd"}, {.uid = kAlice, .descriptors = 100});
+  TB_ASSERT_OK(client().CreateStorage(4096).status());
+  {
+    ChildProcess other = ChildProcess::Spawn("KeepsDescriptorsOnTheirWay", {std::to_string(kAlice), "150"});
+    ASSERT_EQ(other.Receive(), "150");
+    TB_EXPECT_ERROR(client().CreateStorage(4096), kResourceExhausted, "on their way");
+    EXPECT_EQ(Info().sessions, 1u);
+    other.Send("end");
+    EXPECT_EQ(other.Wait(), 0);
+  }
+  EXPECT_TRUE(Eventually(kHang, [&] { return client().CreateStorage(4096).ok(); }));
 }
 
 // What the broker's own uid or root may: end it.

@@ -4,6 +4,7 @@
 #include <grpcpp/create_channel.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -313,6 +314,40 @@ TEST_F(Service, AWatchBeginsWithAnEmptyMessageThenTells) {
   }
   EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::CANCELLED);
   EXPECT_TRUE(Answers());
+}
+
+// A client that does not read has one descriptor on its way, however many it asks for: what is on its way counts against
+// the broker's uid.
+TEST_F(Service, AClientThatDoesNotReadHasOneDescriptorOnItsWay) {
+  v1::CreateRequest create;
+  create.set_session(token_);
+  create.set_call_id(1);
+  create.set_size_bytes(4096);
+  v1::CreateReply created;
+  grpc::ClientContext context;
+  ASSERT_TRUE(stub_->Create(&context, create, &created).ok());
+  const Fd first = std::move(lease_);
+  constexpr uint64_t kRequests = 10;
+  for (uint64_t i = 0; i < kRequests; ++i) {
+    LeaseFrame get;
+    get.type = LeaseType::kGetSegment;
+    get.request = 100 + i;
+    get.epoch = created.grant().segment().epoch();
+    get.serial = created.grant().segment().serial();
+    Send(first, EncodeLeaseFrame(get));
+  }
+  Connect();  // on the broker's same thread: it has seen those by then
+  int unread = 0;
+  ASSERT_EQ(ioctl(first.get(), FIONREAD, &unread), 0);
+  EXPECT_EQ(unread, static_cast<int>(kLeaseHeaderBytes));
+  // One that reads gets all.
+  for (uint64_t i = 0; i < kRequests; ++i) {
+    Fd fd;
+    const LeaseFrame answer = Receive(first, &fd);
+    EXPECT_EQ(answer.type, LeaseType::kSegment);
+    EXPECT_EQ(answer.request, 100 + i);
+    EXPECT_TRUE(fd.valid());
+  }
 }
 
 // ---- random requests

@@ -5,6 +5,7 @@
 #include <grp.h>
 #include <sched.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -79,6 +80,11 @@ int Launch(const std::vector<std::string>& words, int inherited) {
     if (key == "cgroup") done = JoinCgroup(value);
     if (key == "dev_shm") done = MountDevShm(value);
     if (key == "pid_namespace") done = EnterPidNamespaceAsSeven(inherited);
+    if (key == "descriptors") {
+      const rlim_t most = std::stoul(value);
+      const rlimit limit{most, most};
+      done = setrlimit(RLIMIT_NOFILE, &limit) == 0;
+    }
     if (key == "umask") umask(static_cast<mode_t>(std::stoul(value)));
     if (key == "group") groups.push_back(static_cast<gid_t>(std::stoul(value)));
     if (key == "uid") done = BecomeUid(static_cast<uid_t>(std::stoul(value)), groups);
@@ -102,6 +108,7 @@ std::vector<std::string> LaunchWords(const LaunchOptions& options) {
   if (!options.cgroup.empty()) words.push_back("cgroup=" + options.cgroup);
   if (options.dev_shm_bytes > 0) words.push_back(fmt::format("dev_shm={}", options.dev_shm_bytes));
   if (options.pid_namespace) words.push_back("pid_namespace=1");
+  if (options.descriptors > 0) words.push_back(fmt::format("descriptors={}", options.descriptors));
   if (options.umask) words.push_back(fmt::format("umask={}", *options.umask));
   for (const gid_t group : options.groups) words.push_back(fmt::format("group={}", group));
   if (options.uid) words.push_back(fmt::format("uid={}", *options.uid));

@@ -40,6 +40,7 @@ struct LaunchOptions {
   std::optional<uid_t> uid;      // and the gid of that number, and no other group (root only)
   std::vector<gid_t> groups;     // with `uid`
   std::optional<mode_t> umask;   // the test's own otherwise
+  int descriptors = 0;           // > 0: RLIMIT_NOFILE, soft and hard
   int64_t dev_shm_bytes = 0;     // > 0: a mount namespace with a /dev/shm of that size (root only)
   bool pid_namespace = false;    // as pid 7 of a pid namespace of its own (root only)
   std::string cgroup;            // a directory of a cgroup hierarchy to join first
