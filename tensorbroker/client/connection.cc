@@ -1,5 +1,6 @@
 #include "tensorbroker/client/connection.h"
 
+#include <absl/strings/cord.h>
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <grpcpp/grpcpp.h>
@@ -60,7 +61,23 @@ struct Subject {
   }
 };
 
+// A mark on the Status of a deadline that was the client's own, not the broker's answer.
+constexpr char kNoAnswer[] = "tensorbroker/no-answer";
+
 }  // namespace
+
+bool MayHaveGranted(const Status& status) {
+  switch (status.code()) {
+    case StatusCode::kDeadlineExceeded:
+      return status.GetPayload(kNoAnswer).has_value();
+    case StatusCode::kUnavailable:
+    case StatusCode::kInternal:
+    case StatusCode::kUnknown:
+      return true;
+    default:
+      return false;
+  }
+}
 
 struct WatchCanceller::Impl {
   Mutex mutex;
@@ -131,9 +148,11 @@ struct Connection::Impl {
   }
 
   Status Late(const Subject& subject, Duration waited) const {
-    return DeadlineExceededError(
+    Status late = DeadlineExceededError(
         fmt::format("{}: no answer from {} within {}; is it stopped, or overloaded? (`tensorctl info`)",
                     subject.ToString(), Broker(), HumanDuration(waited)));
+    late.SetPayload(kNoAnswer, absl::Cord("1"));
+    return late;
   }
 
   Status Exiting(const Subject& subject) const {

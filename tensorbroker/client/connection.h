@@ -47,6 +47,10 @@ struct Created {
   bool zeroed = false;
 };
 
+// True where `status`, the failure of a granting call, does not say what the broker did: it may have granted. What the
+// broker itself answered says it.
+bool MayHaveGranted(const Status& status);
+
 struct OpenedName {
   Grant grant;
   Header header;

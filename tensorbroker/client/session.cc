@@ -149,16 +149,11 @@ StatusOr<std::shared_ptr<HeldStorage>> Session::Take(const Grant& grant, GrantAc
 }
 
 void Session::AbandonIfUnknown(const Status& status, uint64_t call_id) {
-  switch (status.code()) {
-    case StatusCode::kDeadlineExceeded:
-    case StatusCode::kUnavailable:
-    case StatusCode::kInternal:
-    case StatusCode::kUnknown:
-      if (holds_.Abandon(call_id)) Wake();
-      break;
-    default:
-      break;
-  }
+  if (MayHaveGranted(status)) Abandon(call_id);
+}
+
+void Session::Abandon(uint64_t call_id) {
+  if (holds_.Abandon(call_id)) Wake();
 }
 
 StatusOr<CreatedStorage> Session::Create(int64_t size_bytes, const std::optional<Header>& header,
@@ -183,7 +178,7 @@ StatusOr<CreatedStorage> Session::Create(int64_t size_bytes, const std::optional
     return created.status();
   }
   if (created->grant.size_bytes != size_bytes) {
-    AbandonIfUnknown(InternalError(""), call.call_id);
+    Abandon(call.call_id);
     return InternalError(
         fmt::format("Create: the broker made {} bytes of {}", created->grant.size_bytes, size_bytes));
   }
@@ -207,7 +202,7 @@ StatusOr<OpenedTensor> Session::Open(std::string_view name, const OpenOptions& o
     return opened.status();
   }
   if (const Status fits = CheckFits(opened->header, opened->grant.size_bytes); !fits.ok()) {
-    AbandonIfUnknown(InternalError(""), call_id);
+    Abandon(call_id);
     return InternalError(fmt::format("Open {}: the broker's header does not fit its Storage: {}",
                                      QuoteForMessage(name), Message(fits)));
   }
@@ -249,7 +244,7 @@ StatusOr<OpenedTensor> Session::Import(std::string_view handle, TimePoint deadli
   }
   if (const Status fits = CheckFits(transfer.header, grant->size_bytes);
       !fits.ok() || grant->storage != transfer.storage) {
-    AbandonIfUnknown(InternalError(""), call_id);
+    Abandon(call_id);
     return InvalidArgumentError(fmt::format("Import: the handle does not fit Storage {}: {}",
                                             ToString(transfer.storage),
                                             fits.ok() ? "the broker gave another one" : Message(fits)));

@@ -86,6 +86,7 @@ class Session {
                                               TimePoint deadline);
   // After a granting call's failure: the broker may have granted.
   void AbandonIfUnknown(const Status& status, uint64_t call_id);
+  void Abandon(uint64_t call_id);
 
   // The session's thread. Sends releases, reads notices, waits for the end of forked children; closes the session.
   static void RunThread(std::shared_ptr<Session> session);

@@ -33,8 +33,30 @@ TEST(Connection, ACallThatASessionsEndCancelsDoesNotSayThatTheBrokerIsGone) {
   }));
   Must(connection.CloseSession(deadline));
   waiter.join();
+  EXPECT_EQ(ended.code(), StatusCode::kUnauthenticated) << ended;
   EXPECT_THAT(std::string(Message(ended)), HasSubstr("session"));
   EXPECT_THAT(std::string(Message(ended)), Not(HasSubstr("is gone")));
+}
+
+// A wait that was answered in time needs no word to the broker, which remembers only so many calls.
+TEST(Connection, OnlyADeadlineThatNobodyAnsweredLeavesOpenWhatWasGranted) {
+  const auto broker = StartBroker();
+  const auto link = Must(::tensorbroker::internal::Link::Open(
+      ::tensorbroker::internal::CandidateSockets(broker->socket()).front(), "another",
+      DeadlineAfter(Clock::Real().Now(), 20s)));
+  ::tensorbroker::internal::Connection& connection = link->calls();
+  const auto open = [&](Duration timeout, Duration deadline) {
+    return connection
+        .AwaitOpen(link->NextCallId(), "never", GrantAccess::kReadOnly, timeout,
+                   DeadlineAfter(Clock::Real().Now(), deadline))
+        .status();
+  };
+  const Status answered = open(10ms, 20s);
+  EXPECT_EQ(answered.code(), StatusCode::kDeadlineExceeded) << answered;
+  EXPECT_FALSE(::tensorbroker::internal::MayHaveGranted(answered));
+  const Status late = open(kForever, 50ms);
+  EXPECT_EQ(late.code(), StatusCode::kDeadlineExceeded) << late;
+  EXPECT_TRUE(::tensorbroker::internal::MayHaveGranted(late));
 }
 
 }  // namespace
