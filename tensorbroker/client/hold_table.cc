@@ -34,12 +34,14 @@ StatusOr<std::shared_ptr<HeldStorage>> HoldTable::Add(const std::shared_ptr<Sess
   } else if (hold.grant.size_bytes != grant.size_bytes || hold.grant.segment != grant.segment ||
              hold.grant.segment_offset_bytes != grant.segment_offset_bytes ||
              hold.grant.segment_size_bytes != grant.segment_size_bytes || hold.grant.device != grant.device) {
-    surplus_.push_back({grant.storage, 1});
-    Queue({});
+    if (!lost_) {
+      surplus_.push_back({grant.storage, 1});
+      Queue({});
+    }
     return InternalError(
         fmt::format("the broker told two different places for Storage {}", ToString(grant.storage)));
   }
-  ++hold.grants;
+  if (!lost_) ++hold.grants;
   if (grant.access == GrantAccess::kReadWrite) hold.grant.access = GrantAccess::kReadWrite;
   if (grant.access == GrantAccess::kReadOnly) access = GrantAccess::kReadOnly;
 
@@ -107,6 +109,7 @@ void HoldTable::SegmentRetired(SegmentId segment) {
 
 bool HoldTable::Abandon(uint64_t call_id) {
   MutexLock lock(mutex_);
+  if (lost_) return false;
   abandoned_.push_back(call_id);
   return Queue({});
 }
@@ -236,6 +239,7 @@ void HoldTable::SessionLost() {
   surplus_.clear();
   abandoned_.clear();
   undelivered_ = {};
+  lost_ = true;
   pending_since_ = TimePoint::max();
 }
 
@@ -279,6 +283,7 @@ void HoldTable::UnlockInChild() {
   abandoned_.clear();
   undelivered_ = {};  // the parent's to send
   last_number_ = 0;   // the child's session counts anew
+  lost_ = false;
   pending_since_ = TimePoint::max();
   mutex_.Unlock();
 }

@@ -86,7 +86,8 @@ class HoldTable {
   // When the oldest release that waits was queued, or is to be sent again; TimePoint::max() where none does.
   TimePoint pending_since();
   bool put_off();
-  // The session is over: nothing is sent any more.
+  // The session is over: nothing is sent any more, nor kept to be sent. What an answer that comes late still grants is
+  // there for its handles alone.
   void SessionLost();
 
   // What a parent process held and this one still has handles on.
@@ -127,6 +128,7 @@ class HoldTable {
   std::vector<uint64_t> abandoned_ TB_GUARDED_BY(mutex_);
   Releases undelivered_ TB_GUARDED_BY(mutex_);  // the batch that was taken last; number 0: the broker has it
   uint64_t last_number_ TB_GUARDED_BY(mutex_) = 0;
+  bool lost_ TB_GUARDED_BY(mutex_) = false;  // SessionLost; a forked child has a session of its own
   TimePoint pending_since_ TB_GUARDED_BY(mutex_) = TimePoint::max();
 };
 

@@ -269,6 +269,24 @@ TEST_F(HoldTableTest, AfterTheSessionIsLostNothingIsSent) {
   EXPECT_TRUE(Taken(10).empty());
 }
 
+// Case P4. The answer of a call that crossed the session's end.
+TEST_F(HoldTableTest, AGrantThatComesAfterTheSessionIsLostIsKeptForItsHandleOnly) {
+  table_.SessionLost();
+  const Fd file(memfd_create("segment", MFD_CLOEXEC));
+  ASSERT_EQ(ftruncate(file.get(), 4096), 0);
+  Hold* late = Add(GrantOf(30), GrantAccess::kReadOnly);
+  std::shared_ptr<Mapping> mapping =
+      table_.AddMapping(late, GrantAccess::kReadOnly,
+                        std::make_shared<Mapping>(*Mapping::Map(file, 0, 4096, Access::kReadOnly)));
+  const std::weak_ptr<Mapping> watch = std::exchange(mapping, nullptr);
+  EXPECT_FALSE(watch.expired());
+  EXPECT_FALSE(table_.HandleGone(late));
+  EXPECT_TRUE(watch.expired());
+  EXPECT_FALSE(table_.Abandon(1));
+  EXPECT_EQ(table_.pending_since(), TimePoint::max());
+  EXPECT_TRUE(table_.Take(10).empty());
+}
+
 // What a fork's child does with it.
 TEST_F(HoldTableTest, AChildInheritsWhatHasHandlesAndClaimsIt) {
   Hold* kept = Add(GrantOf(8), GrantAccess::kReadOnly);
