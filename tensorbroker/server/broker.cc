@@ -99,7 +99,7 @@ void Broker::EmitStorage(EventKind kind, const StorageEntry& entry, const Sessio
     event.pid = session->peer->pid;
     event.label = session->label;
   }
-  events_.Emit(std::move(event), entry.storage.domain.uid, after.wakes());
+  events_.Emit(std::move(event), entry.storage.domain.uid, after.wakes(), entry.names);
 }
 
 void Broker::EmitName(EventKind kind, std::string_view name, std::string_view new_name,

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "tensorbroker/server/access.h"
 
 namespace tensorbroker {
@@ -25,18 +27,32 @@ void Events::Close(uint64_t watch, std::vector<std::function<void()>>& wakes) {
   watchers_.erase(it);
 }
 
-void Events::Emit(Event event, uid_t owner, std::vector<std::function<void()>>& wakes) {
-  std::shared_ptr<const Event> shared;
+void Events::Emit(Event event, uid_t owner, std::vector<std::function<void()>>& wakes,
+                  const std::vector<std::string_view>& names) {
+  std::shared_ptr<const Event> shared;  // under the name that `event` has
   for (auto& [id, watcher] : watchers_) {
     if (!MaySee(watcher.uid, owner)) continue;
-    if (!event.name.starts_with(watcher.prefix) && !event.new_name.starts_with(watcher.prefix)) continue;
+    std::string_view name = event.name;
+    if (!name.starts_with(watcher.prefix) && !event.new_name.starts_with(watcher.prefix)) {
+      const auto other = std::find_if(
+          names.begin(), names.end(),
+          [&watcher = watcher](std::string_view each) { return each.starts_with(watcher.prefix); });
+      if (other == names.end()) continue;
+      name = *other;
+    }
     if (watcher.lost > 0 || watcher.queue.size() >= limits_.events_per_watcher) {
       // Once something is lost, all is until the queue has been taken: LAGGED has one place.
       if (watcher.lost++ == 0) watcher.lost_since_unix_ns = event.unix_ns;
       continue;
     }
-    if (shared == nullptr) shared = std::make_shared<const Event>(event);
-    watcher.queue.push_back(shared);
+    if (name != event.name) {
+      auto named = std::make_shared<Event>(event);
+      named->name = name;
+      watcher.queue.push_back(std::move(named));
+    } else {
+      if (shared == nullptr) shared = std::make_shared<const Event>(event);
+      watcher.queue.push_back(shared);
+    }
     if (std::exchange(watcher.asleep, false)) wakes.push_back(watcher.wake);
   }
 }

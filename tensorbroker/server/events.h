@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tensorbroker/base/status.h"
@@ -35,7 +36,9 @@ class Events {
   void Close(uint64_t watch, std::vector<std::function<void()>>& wakes);
 
   // Queues `event`, of a Storage, name or session of `owner`, for who may see it. Appends the wakes to run to `wakes`.
-  void Emit(Event event, uid_t owner, std::vector<std::function<void()>>& wakes);
+  // `names` are all of a Storage's: whoever watches a prefix sees the event under a name that begins so.
+  void Emit(Event event, uid_t owner, std::vector<std::function<void()>>& wakes,
+            const std::vector<std::string_view>& names = {});
 
   // At most `count` events, in order; kLagged stands where events were dropped because the queue was full. Empty: `wake`
   // will be run.

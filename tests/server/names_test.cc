@@ -402,6 +402,24 @@ TEST_F(Watches, APrefixShowsItsNamesOnly) {
   EXPECT_THAT(Kinds(1), ElementsAre("published"));
 }
 
+TEST_F(Watches, APrefixShowsWhatHappensToAStorageUnderAnyOfItsNames) {
+  Peer a = Open(1);
+  Peer b = Open(2);
+  const StorageId storage = Made(a);
+  ASSERT_TRUE(Publish(a, "other/1", storage).ok());
+  ASSERT_TRUE(Publish(a, "train/1", storage).ok());
+  ASSERT_TRUE(broker_.Watch(*a.connection, a.token, "train/", 1, [] {}).ok());
+  ASSERT_TRUE(broker_.Watch(*a.connection, a.token, "other/", 2, [] {}).ok());
+  ASSERT_TRUE(Attach(b, storage).ok());
+  const auto train = broker_.TakeEvents(1, 100);
+  ASSERT_EQ(train->size(), 1u);
+  EXPECT_EQ((*train)[0].kind, EventKind::kAttached);
+  EXPECT_EQ((*train)[0].name, "train/1");
+  const auto other = broker_.TakeEvents(2, 100);
+  ASSERT_EQ(other->size(), 1u);
+  EXPECT_EQ((*other)[0].name, "other/1");
+}
+
 TEST_F(Watches, AnotherUidsEventsAreNotShown) {
   Peer mine = Open(1);
   ASSERT_TRUE(broker_.Watch(*mine.connection, mine.token, "", 1, [] {}).ok());
