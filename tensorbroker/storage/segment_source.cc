@@ -31,9 +31,10 @@ Status CheckInstance(std::string_view instance) {
 }  // namespace
 
 StatusOr<std::unique_ptr<SegmentSource>> OpenSource(const SourceOptions& options) {
-  if (options.kind == SourceKind::kMemfd) return std::make_unique<MemfdSource>();
   if (options.kind == SourceKind::kHeap) return std::make_unique<HeapSource>();
+  // memfds are not named after it; yet what one kind of memory refuses, all do.
   TB_RETURN_IF_ERROR(CheckInstance(options.instance));
+  if (options.kind == SourceKind::kMemfd) return std::make_unique<MemfdSource>();
   std::string parent = options.directory;
   if (parent.empty() && options.kind == SourceKind::kShm) parent = "/dev/shm";
   if (parent.empty()) {

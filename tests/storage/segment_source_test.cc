@@ -288,7 +288,8 @@ INSTANTIATE_TEST_SUITE_P(Sources, SegmentSources,
 
 // Case S6.
 TEST(MemfdSources, AWriterCannotTruncateGrowOrUnseal) {
-  StatusOr<std::unique_ptr<SegmentSource>> source = OpenSource({.kind = SourceKind::kMemfd});
+  StatusOr<std::unique_ptr<SegmentSource>> source =
+      OpenSource({.kind = SourceKind::kMemfd, .instance = "test"});
   ASSERT_TRUE(source.ok());
   StatusOr<std::shared_ptr<Segment>> segment = (*source)->Claim({kEpoch, 1}, 8192, {});
   ASSERT_TRUE(segment.ok());
@@ -298,6 +299,16 @@ TEST(MemfdSources, AWriterCannotTruncateGrowOrUnseal) {
   EXPECT_EQ(ftruncate(fd->get(), 16384), -1);
   EXPECT_EQ(fcntl(fd->get(), F_ADD_SEALS, F_SEAL_WRITE), -1);
   EXPECT_EQ(pwrite(fd->get(), "x", 1, 8191), 1);
+}
+
+TEST(SourceKinds, OfADaemonAllRefuseABadInstance) {
+  for (const SourceKind kind : {SourceKind::kShm, SourceKind::kMemfd, SourceKind::kHugetlbfs}) {
+    for (const char* instance : {"", "../x", ".x", "a b"}) {
+      EXPECT_EQ(OpenSource({.kind = kind, .instance = instance}).status().code(),
+                StatusCode::kInvalidArgument)
+          << Name(kind) << " \"" << instance << '"';
+    }
+  }
 }
 
 TEST(SourceKinds, ReadBackAsTheyAreWritten) {
