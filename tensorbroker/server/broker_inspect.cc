@@ -62,15 +62,15 @@ StorageRecord Broker::Record(const StorageEntry& entry, uid_t uid, bool holders)
   record.created_unix_ns = entry.storage.created_unix_ns;
   record.creator_pid = entry.creator_pid;
   record.owner_uid = entry.storage.domain.uid;
+  // Who may see a Storage is its owner, or root; its holders are theirs too.
+  const bool all = MaySee(uid, 0);
+  record.holder_count = entry.live_holders - (all ? 0 : entry.live_foreign_holders);
+  record.other_uids_holders = all ? 0 : entry.foreign_holders;
   for (const uint64_t serial : entry.holders) {
+    if (!holders) break;
     const Session& session = *sessions_.Find(serial);
     const Hold& hold = session.holds.at(entry.serial());
-    if (!MaySee(uid, session.peer->uid)) {
-      ++record.other_uids_holders;
-      continue;
-    }
-    if (!hold.quarantined) ++record.holder_count;
-    if (!holders) continue;
+    if (!MaySee(uid, session.peer->uid)) continue;
     Holder& out = record.holders.emplace_back();
     out.session = session.id;
     out.pid = session.peer->pid;
@@ -197,8 +197,12 @@ StatusOr<StorageRecord> Broker::StatStorage(Connection& connection, std::string_
 }
 
 StatusOr<BrokerInfo> Broker::Info(Connection& connection, std::string_view token) {
+  {
+    MutexLock lock(mutex_);
+    TB_RETURN_IF_ERROR(Authenticate("Info", connection, token).status());
+  }
   BrokerInfo info = options_.facts;
-  if (options_.look) options_.look(info);
+  if (options_.look) options_.look(info);  // walks /proc: only for who may ask, and without the lock
   MutexLock lock(mutex_);
   TB_ASSIGN_OR_RETURN(const Session* const session, Authenticate("Info", connection, token));
   const uid_t uid = session->peer->uid;

@@ -7,6 +7,17 @@
 #include "tensorbroker/server/access.h"
 
 namespace tensorbroker {
+namespace {
+
+// `holders` more of them, of which `live` live.
+void CountHolder(const Session& session, StorageEntry& entry, int holders, int live) {
+  entry.live_holders += static_cast<uint32_t>(live);
+  if (session.peer->uid == entry.storage.domain.uid) return;
+  entry.foreign_holders += static_cast<uint32_t>(holders);
+  entry.live_foreign_holders += static_cast<uint32_t>(live);
+}
+
+}  // namespace
 
 StorageState StorageEntry::state() const {
   if (deleted) return only_quarantined() ? StorageState::kQuarantined : StorageState::kDeleted;
@@ -109,7 +120,7 @@ bool Storages::AddGrant(Session& session, StorageEntry& entry, GrantAccess acces
   session.held_bytes += entry.storage.size_bytes;
   const uint64_t serial = session.id.serial;
   entry.holders.insert(std::lower_bound(entry.holders.begin(), entry.holders.end(), serial), serial);
-  ++entry.live_holders;
+  CountHolder(session, entry, 1, 1);
   Recount(entry);
   return true;
 }
@@ -128,7 +139,7 @@ bool Storages::ReturnGrants(Session& session, StorageEntry& entry, uint64_t gran
 void Storages::EndHold(Session& session, StorageEntry& entry) {
   const auto hold = session.holds.find(entry.serial());
   if (hold == session.holds.end()) return;
-  if (!hold->second.quarantined) --entry.live_holders;
+  CountHolder(session, entry, -1, hold->second.quarantined ? 0 : -1);
   session.holds.erase(hold);
   session.held_bytes -= entry.storage.size_bytes;
   const auto it = std::lower_bound(entry.holders.begin(), entry.holders.end(), session.id.serial);
@@ -140,7 +151,7 @@ void Storages::EndHold(Session& session, StorageEntry& entry) {
 void Storages::QuarantineHold(Session& session, StorageEntry& entry) {
   const auto hold = session.holds.find(entry.serial());
   if (hold == session.holds.end() || std::exchange(hold->second.quarantined, true)) return;
-  --entry.live_holders;
+  CountHolder(session, entry, 0, -1);
   Recount(entry);
 }
 

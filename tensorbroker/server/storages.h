@@ -36,6 +36,8 @@ struct StorageEntry {
   std::shared_ptr<const Header> header;  // as created; null: untyped
   int32_t creator_pid = 0;
   uint32_t live_holders = 0;            // of `holders`, those whose process lives
+  uint32_t foreign_holders = 0;         // of `holders`, those of another uid than the owner's: root's
+  uint32_t live_foreign_holders = 0;    // of those, those whose process lives
   std::vector<uint64_t> holders;        // serials of sessions, sorted; quarantined ones too
   std::vector<std::string_view> names;  // the catalog's own keys
   uint32_t transfers = 0;               // transfer holds

@@ -83,20 +83,21 @@ class BrokerTest : public ::testing::Test {
   explicit BrokerTest(Limits limits = {}, int64_t capacity = kCapacity)
       : budget_(capacity),
         allocator_(kEpoch, &source_, &budget_, nullptr, [this](SegmentId id) { broker_.SegmentRetired(id); }),
-        broker_(MakeOptions(limits), &allocator_, &budget_, &host_, clock_) {}
+        broker_(MakeOptions(limits, &looks_), &allocator_, &budget_, &host_, clock_) {}
   ~BrokerTest() override {
     broker_.BeginStop();
     broker_.Clear();
     EXPECT_EQ(budget_.used_bytes(), 0) << "bytes that nobody gave back";
   }
 
-  static BrokerOptions MakeOptions(Limits limits) {
+  static BrokerOptions MakeOptions(Limits limits, int* looks) {
     BrokerOptions options;
     options.epoch = kEpoch;
     options.limits = limits;
     options.admission = {kUid, std::nullopt};
     options.facts.gpu_note = "no GPU in a test";
     options.shortage_hint = "Raise it.";
+    options.look = [looks](BrokerInfo&) { ++*looks; };
     options.same_process = [](const PeerIdentity& a, const PeerIdentity& b) {
       return a.uid == b.uid && a.pid == b.pid;
     };
@@ -186,6 +187,7 @@ class BrokerTest : public ::testing::Test {
     return record.ok() ? static_cast<int>(record->holder_count) : -1;
   }
 
+  int looks_ = 0;  // at the machine
   FakeClock clock_;
   FakeHost host_;
   HeapSource source_;

@@ -84,6 +84,32 @@ TEST_F(Holds, OtherUidsHoldersAppearAsASumOnly) {  // Case S1.
   EXPECT_THAT(TextOf(refused.status()), Not(HasSubstr("client-2")));
 }
 
+// Case S1. The counts are right whether or not the holders themselves are asked for.
+TEST_F(Holds, HoldersAreCountedForWhoeverAsks) {
+  Peer mine = Open(1);
+  Peer roots = Open(2, 0);
+  const StorageId storage = Made(mine);
+  ASSERT_TRUE(Attach(roots, storage).ok());
+  const auto counts = [&](Peer& peer, bool holders) {
+    uint64_t cursor = 0;
+    bool end = false;
+    const auto page = broker_.ListPage(*peer.connection, {peer.token, "", holders}, &cursor, &end);
+    EXPECT_EQ(page->size(), 1u);
+    EXPECT_EQ(page->front().holders.size(), holders ? page->front().holder_count : 0u);
+    return std::pair(page->front().holder_count, page->front().other_uids_holders);
+  };
+  for (const bool holders : {false, true}) {
+    EXPECT_EQ(counts(mine, holders), std::pair(1u, int64_t{1}));
+    EXPECT_EQ(counts(roots, holders), std::pair(2u, int64_t{0}));
+  }
+  Release(roots, storage);
+  EXPECT_EQ(counts(mine, false), std::pair(1u, int64_t{0}));
+  ASSERT_TRUE(Attach(roots, storage).ok());
+  Release(mine, storage);
+  EXPECT_EQ(counts(mine, false), std::pair(0u, int64_t{1}));
+  EXPECT_EQ(counts(roots, false), std::pair(1u, int64_t{0}));
+}
+
 TEST_F(Holds, AShortageAsksForReleasesBeforeItRefuses) {
   Peer a = Open(1);
   const StorageId large = Made(a, 900 << 10);

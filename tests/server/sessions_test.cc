@@ -210,6 +210,16 @@ TEST_F(SessionRules, TheyAreListedWithWhatTheyHold) {
   EXPECT_EQ((*records)[0].held.size(), 2u);
 }
 
+TEST_F(Sessions, NobodyMakesTheBrokerLookAtTheMachineWithoutASession) {
+  Peer a = Open(1);
+  const auto stranger = Connect(2);
+  EXPECT_EQ(CodeOf(broker_.Info(*stranger, std::string(16, 'x'))), StatusCode::kUnauthenticated);
+  EXPECT_EQ(CodeOf(broker_.Info(*stranger, a.token)), StatusCode::kUnauthenticated);
+  EXPECT_EQ(looks_, 0);
+  EXPECT_TRUE(broker_.Info(*a.connection, a.token).ok());
+  EXPECT_EQ(looks_, 1);
+}
+
 class FewSessions : public BrokerTest {
  protected:
   static Limits Few() {
