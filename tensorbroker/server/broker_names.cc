@@ -120,18 +120,15 @@ Status Broker::Rename(Connection& connection, std::string_view token, std::strin
   if (from == to) return OkStatus();
   TB_RETURN_IF_ERROR(catalog_.CheckBind(
       "Rename to", to, {session->peer->uid, session->id.serial, clock_.UnixNanos()}, replace));
-  // Bound twice for a moment, so that the Storage is kept; nobody sees it, for the lock is held.
   StorageEntry& entry = *storages_.Find(found->storage);
   const Binding binding = *found;
   const std::string old_name(from);
   const auto it = catalog_.names().find(from);
   const std::string_view key = it->first;
-  ++entry.transfers;
+  const Keep keep(entry);  // it is bound again below, so it is used at the end
   std::erase_if(entry.names, [key](std::string_view other) { return other.data() == key.data(); });
   catalog_.Remove(from);
   BindName(std::string(to), binding, entry, session, EventKind::kRenamed, old_name, after);
-  --entry.transfers;
-  storages_.Recount(entry);
   return OkStatus();
 }
 
@@ -146,10 +143,11 @@ StatusOr<uint32_t> Broker::Delete(Connection& connection, std::string_view token
   }
   entry->deleted = true;
   const uint32_t holders = entry->live_holders;
-  ++entry->transfers;  // keeps the entry while its names go
-  while (!entry->names.empty()) RemoveName(std::string(entry->names.back()), session, after);
-  --entry->transfers;
-  DropTransfers(*entry, entry->transfers);
+  {
+    const Keep keep(*entry);
+    while (!entry->names.empty()) RemoveName(std::string(entry->names.back()), session, after);
+    DropTransfers(*entry, entry->transfers);
+  }
   FreeIfUnused(*entry, after);
   return holders;
 }

@@ -25,7 +25,7 @@ namespace tensorbroker {
 // A live Storage and what keeps it. Counted in the broker's heap only, never in memory that a client can write.
 struct StorageEntry {
   uint64_t serial() const { return storage.id.serial; }
-  bool kept() const { return !holders.empty() || !names.empty() || transfers > 0; }
+  bool kept() const { return !holders.empty() || !names.empty() || transfers > 0 || keeps > 0; }
   bool only_quarantined() const {
     return live_holders == 0 && !holders.empty() && names.empty() && transfers == 0;
   }
@@ -41,8 +41,22 @@ struct StorageEntry {
   std::vector<uint64_t> holders;        // serials of sessions, sorted; quarantined ones too
   std::vector<std::string_view> names;  // the catalog's own keys
   uint32_t transfers = 0;               // transfer holds
+  uint32_t keeps = 0;                   // Keeps that live
   bool deleted = false;                 // cannot be attached any more
   bool counted_as_quarantined = false;  // Storages' own
+};
+
+// Keeps an entry in the table while its names change hands. Whoever made it looks whether the entry is still used after its
+// end. Under one hold of the Broker's lock, so nobody sees it.
+class Keep {
+ public:
+  explicit Keep(StorageEntry& entry) : entry_(entry) { ++entry_.keeps; }
+  ~Keep() { --entry_.keeps; }
+  Keep(const Keep&) = delete;
+  Keep& operator=(const Keep&) = delete;
+
+ private:
+  StorageEntry& entry_;
 };
 
 // Owns the entries; pointers are good until Remove. Thread-compatible: the Broker's lock guards it. Nothing here is linear
