@@ -48,6 +48,7 @@ struct Demultiplexer::State : std::enable_shared_from_this<Demultiplexer::State>
   Fd spare;
   DemultiplexerOptions options;
   std::unordered_map<int, Pending> pending;
+  std::unordered_map<uid_t, size_t> pending_of;
   EventLoop::TimerId resume = 0;
   bool warned = false;
 };
@@ -133,6 +134,13 @@ void Demultiplexer::State::Admit(Fd fd) {
     Log(LogLevel::kWarning, "connection_refused", {{"cause", Message(peer.status())}});
     return;
   }
+  const uid_t uid = peer->uid;
+  if (const auto count = pending_of.find(uid);
+      options.max_pending_of && count != pending_of.end() && count->second >= options.max_pending_of(uid)) {
+    Log(LogLevel::kWarning, "connection_refused",
+        {{"cause", "too many connections of this uid that have said nothing"}, {"uid", uid}});
+    return;
+  }
   if (options.admit && !options.admit(*peer)) return;  // the hook says why
   const int number = fd.get();
   const Status added =
@@ -150,6 +158,7 @@ void Demultiplexer::State::Admit(Fd fd) {
     const Pending silent = self->Take(number);
     Log(LogLevel::kInfo, "connection_closed", {{"cause", "said nothing"}, {"peer", silent.peer.ToString()}});
   });
+  ++pending_of[uid];
   pending.emplace(number, Pending{std::move(fd), *std::move(peer), timer});
 }
 
@@ -157,6 +166,8 @@ Demultiplexer::State::Pending Demultiplexer::State::Take(int fd) {
   loop->Remove(fd);
   auto node = pending.extract(fd);
   loop->Cancel(node.mapped().timer);
+  const auto count = pending_of.find(node.mapped().peer.uid);
+  if (--count->second == 0) pending_of.erase(count);
   return std::move(node.mapped());
 }
 

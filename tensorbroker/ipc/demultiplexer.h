@@ -2,6 +2,8 @@
 #ifndef TENSORBROKER_IPC_DEMULTIPLEXER_H_
 #define TENSORBROKER_IPC_DEMULTIPLEXER_H_
 
+#include <sys/types.h>
+
 #include <chrono>
 #include <cstddef>
 #include <functional>
@@ -22,6 +24,7 @@ struct DemultiplexerOptions {
   std::function<bool(const PeerIdentity&)> admit;  // false closes the connection; may be empty
   Duration first_byte_timeout = std::chrono::seconds(5);
   size_t max_pending = 256;  // connections that have said nothing yet; more are closed at once
+  std::function<size_t(uid_t)> max_pending_of;  // the same of one uid; empty: no less
 };
 
 // Lives on an EventLoop, whose thread makes, stops and destroys it. Owns the listener and the connections

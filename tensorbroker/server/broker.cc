@@ -54,15 +54,15 @@ Broker::Broker(BrokerOptions options, BlockAllocator* allocator, Budget* budget,
       budget_(budget),
       host_(host),
       clock_(clock),
-      sessions_(options_.epoch, options_.limits, options_.same_process),
+      sessions_(options_.epoch, options_.limits, options_.admission.broker_uid, options_.same_process),
       storages_(options_.limits),
       catalog_(options_.limits,
                [this](uint64_t serial) TB_NO_THREAD_SAFETY_ANALYSIS {
                  const Session* const session = sessions_.Find(serial);
                  return session != nullptr && session->alive();
                }),
-      waits_(options_.limits),
-      events_(options_.limits) {}
+      waits_(options_.limits, options_.admission.broker_uid),
+      events_(options_.limits, options_.admission.broker_uid) {}
 
 StatusOr<Session*> Broker::Authenticate(std::string_view call, Connection& connection,
                                         std::string_view token) {

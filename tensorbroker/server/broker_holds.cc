@@ -125,6 +125,7 @@ void Broker::AwaitOpen(Connection& connection, const OpenCall& call, Duration ti
       Waiter waiter;
       waiter.id = wait;
       waiter.session = session->id.serial;
+      waiter.uid = session->peer->uid;
       waiter.call_id = call.call_id;
       waiter.name = call.name;
       waiter.access = call.access;

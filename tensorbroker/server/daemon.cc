@@ -24,6 +24,7 @@
 #include "tensorbroker/server/local_host.h"
 #include "tensorbroker/server/machine.h"
 #include "tensorbroker/server/socket_place.h"
+#include "tensorbroker/server/uid_pool.h"
 #include "tensorbroker/storage/segment_source.h"
 
 namespace tensorbroker {
@@ -196,6 +197,7 @@ Status Daemon::Listen() {
          {"connections", there}});
     return false;
   };
+  options.max_pending_of = [pool = options.max_pending](uid_t uid) { return ShareOf(uid, geteuid(), pool); };
   options.first_byte_timeout = broker_.limits().bind_within;
   TB_ASSIGN_OR_RETURN(demultiplexer_,
                       Demultiplexer::Start(loop_.get(), std::move(listener), std::move(options)));

@@ -1,7 +1,5 @@
 #include "tensorbroker/server/events.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "tensorbroker/server/access.h"
@@ -9,10 +7,8 @@
 namespace tensorbroker {
 
 Status Events::Add(uint64_t watch, uid_t uid, std::string_view prefix, std::function<void()> wake) {
-  if (watchers_.size() >= limits_.watchers) {
-    return ResourceExhaustedError(fmt::format(
-        "Watch: {} watchers are there already, which is the broker's limit; end some", limits_.watchers));
-  }
+  TB_RETURN_IF_ERROR(pool_.CheckRoom(uid, "Watch", "watchers"));
+  pool_.Add(uid);
   Watcher& watcher = watchers_[watch];
   watcher.uid = uid;
   watcher.prefix = prefix;
@@ -23,6 +19,7 @@ Status Events::Add(uint64_t watch, uid_t uid, std::string_view prefix, std::func
 void Events::Close(uint64_t watch, std::vector<std::function<void()>>& wakes) {
   const auto it = watchers_.find(watch);
   if (it == watchers_.end()) return;
+  pool_.Remove(it->second.uid);
   wakes.push_back(std::move(it->second.wake));
   watchers_.erase(it);
 }

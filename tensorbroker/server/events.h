@@ -17,20 +17,21 @@
 #include "tensorbroker/base/status.h"
 #include "tensorbroker/proto/records.h"
 #include "tensorbroker/server/limits.h"
+#include "tensorbroker/server/uid_pool.h"
 
 namespace tensorbroker {
 
 // Thread-compatible: the Broker's lock guards it.
 class Events {
  public:
-  explicit Events(const Limits& limits) : limits_(limits) {}
+  Events(const Limits& limits, uid_t broker_uid) : limits_(limits), pool_(limits.watchers, broker_uid) {}
 
   // True where nobody watches: then no event need be made.
   bool empty() const { return watchers_.empty(); }
 
   // `wake` is run (by who called Emit, once it holds no lock) when there is something to take for a watcher that had
   // nothing.
-  // kResourceExhausted  as many watchers as the limit says
+  // kResourceExhausted  as many watchers as the limit says, or as the uid's share of it
   Status Add(uint64_t watch, uid_t uid, std::string_view prefix, std::function<void()> wake);
   // Ends a watch: what is queued is dropped, and its wake is run once more.
   void Close(uint64_t watch, std::vector<std::function<void()>>& wakes);
@@ -57,6 +58,7 @@ class Events {
   };
 
   const Limits& limits_;
+  UidPool pool_;
   std::map<uint64_t, Watcher> watchers_;
 };
 

@@ -37,23 +37,22 @@ Status CheckLabel(std::string_view label, size_t limit) {
 
 }  // namespace
 
-Sessions::Sessions(uint64_t epoch, const Limits& limits, SameProcessFn same_process)
-    : epoch_(epoch), limits_(limits), same_process_(std::move(same_process)) {}
+Sessions::Sessions(uint64_t epoch, const Limits& limits, uid_t broker_uid, SameProcessFn same_process)
+    : epoch_(epoch),
+      limits_(limits),
+      same_process_(std::move(same_process)),
+      pool_(limits.sessions, broker_uid) {}
 
 StatusOr<Session*> Sessions::Open(Connection& connection, std::string_view label, TimePoint now,
                                   int64_t unix_ns) {
   TB_RETURN_IF_ERROR(CheckLabel(label, limits_.label_bytes));
-  if (sessions_.size() >= limits_.sessions) {
-    return ResourceExhaustedError(fmt::format(
-        "OpenSession: the broker serves {} sessions already, which is its limit; end some (`tensorctl who` "
-        "lists them)",
-        limits_.sessions));
-  }
+  TB_RETURN_IF_ERROR(pool_.CheckRoom(connection.peer->uid, "OpenSession", "sessions"));
   const uint64_t serial = next_serial_++;
   const auto [it, added] = sessions_.emplace(
       std::piecewise_construct, std::forward_as_tuple(serial),
       std::forward_as_tuple(SessionId{epoch_, serial}, connection.peer, limits_.remembered_calls));
   Session& session = it->second;
+  pool_.Add(session.peer->uid);
   do session.token = Token::Random();
   while (!by_token_.emplace(Prefix(session.token.bytes()), &session).second);
   do session.lease_token = Token::Random();
@@ -131,6 +130,7 @@ void Sessions::Erase(uint64_t serial) {
   // A lease token that is used is void: its slot may be another session's by now.
   const auto lease = by_lease_token_.find(Prefix(it->second.lease_token.bytes()));
   if (lease != by_lease_token_.end() && lease->second == &it->second) by_lease_token_.erase(lease);
+  pool_.Remove(it->second.peer->uid);
   sessions_.erase(it);
 }
 

@@ -20,6 +20,7 @@
 #include "tensorbroker/proto/records.h"
 #include "tensorbroker/server/call_log.h"
 #include "tensorbroker/server/limits.h"
+#include "tensorbroker/server/uid_pool.h"
 
 namespace tensorbroker {
 
@@ -77,11 +78,11 @@ class Sessions {
  public:
   using SameProcessFn = std::function<bool(const PeerIdentity&, const PeerIdentity&)>;
 
-  Sessions(uint64_t epoch, const Limits& limits, SameProcessFn same_process);
+  Sessions(uint64_t epoch, const Limits& limits, uid_t broker_uid, SameProcessFn same_process);
 
   // A session of `connection`'s process, which is admitted already. Its lease is to be bound by now + bind_within.
   // kInvalidArgument    a label that is too long or holds control characters
-  // kResourceExhausted  as many sessions as the limit says
+  // kResourceExhausted  as many sessions as the limit says, or as the uid's share of it
   StatusOr<Session*> Open(Connection& connection, std::string_view label, TimePoint now, int64_t unix_ns);
 
   // The session that `token` names, for a request that came on `connection`.
@@ -108,6 +109,7 @@ class Sessions {
   const uint64_t epoch_;
   const Limits& limits_;
   const SameProcessFn same_process_;
+  UidPool pool_;
   uint64_t next_serial_ = 1;
   std::map<uint64_t, Session> sessions_;
   // By a secret's first 8 bytes; the whole of it is compared in constant time.

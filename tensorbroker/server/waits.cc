@@ -7,11 +7,9 @@
 namespace tensorbroker {
 
 Status Waits::Add(Waiter waiter) {
-  if (waiters_.size() >= limits_.pending_waits) {
-    return ResourceExhaustedError(
-        fmt::format("AwaitOpen {}: {} calls wait already, which is the broker's limit",
-                    QuoteForMessage(waiter.name), limits_.pending_waits));
-  }
+  TB_RETURN_IF_ERROR(pool_.CheckRoom(waiter.uid, fmt::format("AwaitOpen {}", QuoteForMessage(waiter.name)),
+                                     "calls that wait"));
+  pool_.Add(waiter.uid);
   const uint64_t id = waiter.id;
   const Waiter& added = waiters_.emplace(id, std::move(waiter)).first->second;
   by_name_.emplace(added.name, id);
@@ -25,6 +23,7 @@ std::optional<Waiter> Waits::Take(uint64_t id) {
   by_name_.erase({it->second.name, id});
   if (it->second.deadline != TimePoint::max()) due_.erase({it->second.deadline, id});
   Waiter waiter = std::move(it->second);
+  pool_.Remove(waiter.uid);
   waiters_.erase(it);
   return waiter;
 }

@@ -2,6 +2,8 @@
 #ifndef TENSORBROKER_SERVER_WAITS_H_
 #define TENSORBROKER_SERVER_WAITS_H_
 
+#include <sys/types.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -18,6 +20,7 @@
 #include "tensorbroker/base/status.h"
 #include "tensorbroker/proto/records.h"
 #include "tensorbroker/server/limits.h"
+#include "tensorbroker/server/uid_pool.h"
 
 namespace tensorbroker {
 
@@ -33,6 +36,7 @@ using OpenedFn = std::function<void(StatusOr<Opened>)>;
 struct Waiter {
   uint64_t id = 0;
   uint64_t session = 0;
+  uid_t uid = 0;  // the session's
   uint64_t call_id = 0;
   std::string name;
   GrantAccess access = GrantAccess::kReadOnly;
@@ -44,9 +48,9 @@ struct Waiter {
 // Thread-compatible: the Broker's lock guards it.
 class Waits {
  public:
-  explicit Waits(const Limits& limits) : limits_(limits) {}
+  Waits(const Limits& limits, uid_t broker_uid) : pool_(limits.pending_waits, broker_uid) {}
 
-  // kResourceExhausted  as many waits as the limit says
+  // kResourceExhausted  as many waits as the limit says, or as the uid's share of it
   Status Add(Waiter waiter);
   std::optional<Waiter> Take(uint64_t id);
   // Ids of those who wait for `name`, oldest first.
@@ -60,7 +64,7 @@ class Waits {
   size_t size() const { return waiters_.size(); }
 
  private:
-  const Limits& limits_;
+  UidPool pool_;
   std::map<uint64_t, Waiter> waiters_;
   std::set<std::pair<std::string_view, uint64_t>> by_name_;  // views of the waiters' own
   std::set<std::pair<TimePoint, uint64_t>> due_;

@@ -108,6 +108,22 @@ TEST_F(Demultiplexers, OneThatSaysNothingHoldsUpNoOther) {
   EXPECT_EQ(demultiplexer_->pending(), 1u);
 }
 
+TEST_F(Demultiplexers, CloseWhatAUidHasOverItsShareOfSilentConnections) {
+  Start({.max_pending_of = [](uid_t uid) { return uid == geteuid() ? size_t{2} : size_t{0}; }});
+  const Fd first = Connect();
+  const Fd second = Connect();
+  const Fd third = Connect();
+  RunUntilClosed(third);
+  EXPECT_EQ(demultiplexer_->pending(), 2u);
+  ASSERT_EQ(send(first.get(), "P", 1, MSG_NOSIGNAL), 1);  // no longer silent
+  loop_->Run();
+  EXPECT_EQ(demultiplexer_->pending(), 1u);
+  const Fd fourth = Connect();
+  const Fd fifth = Connect();
+  RunUntilClosed(fifth);
+  EXPECT_EQ(demultiplexer_->pending(), 2u);
+}
+
 TEST_F(Demultiplexers, CloseWhatSpeaksNeitherProtocol) {
   const Fd client = Connect("GET / HTTP/1.1");
   RunUntilClosed(client);

@@ -80,21 +80,21 @@ class BrokerTest : public ::testing::Test {
   static constexpr uid_t kUid = 1000;
   static constexpr int64_t kCapacity = int64_t{1} << 20;
 
-  explicit BrokerTest(Limits limits = {}, int64_t capacity = kCapacity)
+  explicit BrokerTest(Limits limits = {}, int64_t capacity = kCapacity, std::optional<gid_t> group = {})
       : budget_(capacity),
         allocator_(kEpoch, &source_, &budget_, nullptr, [this](SegmentId id) { broker_.SegmentRetired(id); }),
-        broker_(MakeOptions(limits, &looks_), &allocator_, &budget_, &host_, clock_) {}
+        broker_(MakeOptions(limits, group, &looks_), &allocator_, &budget_, &host_, clock_) {}
   ~BrokerTest() override {
     broker_.BeginStop();
     broker_.Clear();
     EXPECT_EQ(budget_.used_bytes(), 0) << "bytes that nobody gave back";
   }
 
-  static BrokerOptions MakeOptions(Limits limits, int* looks) {
+  static BrokerOptions MakeOptions(Limits limits, std::optional<gid_t> group, int* looks) {
     BrokerOptions options;
     options.epoch = kEpoch;
     options.limits = limits;
-    options.admission = {kUid, std::nullopt};
+    options.admission = {kUid, group};
     options.facts.gpu_note = "no GPU in a test";
     options.shortage_hint = "Raise it.";
     options.look = [looks](BrokerInfo&) { ++*looks; };

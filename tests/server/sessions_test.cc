@@ -230,6 +230,65 @@ class FewSessions : public BrokerTest {
   FewSessions() : BrokerTest(Few()) {}
 };
 
+// One member of the socket group cannot lock the rest out.
+class SharedSessions : public BrokerTest {
+ protected:
+  static constexpr uid_t kMember = 2000;
+  static constexpr gid_t kGroup = kMember;  // the fixture's peers have the gid of their uid
+  static Limits Few() {
+    Limits limits;
+    limits.sessions = 4;
+    limits.pending_waits = 4;
+    limits.watchers = 4;
+    return limits;
+  }
+  SharedSessions() : BrokerTest(Few(), kCapacity, kGroup) {}
+};
+
+TEST_F(SharedSessions, AnotherUidGetsHalfOfThem) {
+  Peer one = Open(1, kMember);
+  Open(2, kMember);
+  const auto third = Connect(3, kMember);
+  const auto refused = broker_.OpenSession(*third, 1, "t", "x");
+  EXPECT_EQ(CodeOf(refused), StatusCode::kResourceExhausted);
+  EXPECT_THAT(TextOf(refused.status()), HasSubstr("uid 2000 has 2 sessions"));
+  Peer mine = Open(4);
+  Open(5);  // the broker's own uid gets what is left
+  broker_.LeaseClosed(mine.id.serial);
+  EXPECT_EQ(CodeOf(broker_.OpenSession(*third, 1, "t", "x")), StatusCode::kResourceExhausted);
+  broker_.LeaseClosed(one.id.serial);
+  EXPECT_TRUE(broker_.OpenSession(*third, 1, "t", "x").ok());
+}
+
+TEST_F(SharedSessions, AnotherUidGetsHalfOfTheWaitsAndOfTheWatchers) {
+  Peer member = Open(1, kMember);
+  Peer mine = Open(2);
+  const auto wait = [&](Peer& peer, uint64_t id) {
+    StatusCode code = StatusCode::kOk;
+    auto result = std::make_shared<StatusCode>(StatusCode::kOk);
+    broker_.AwaitOpen(*peer.connection, {peer.token, 0, "n"}, kForever, id,
+                      [result](StatusOr<Opened> opened) { *result = CodeOf(opened); });
+    code = *result;
+    return code;
+  };
+  EXPECT_EQ(wait(member, 1), StatusCode::kOk);
+  EXPECT_EQ(wait(member, 2), StatusCode::kOk);
+  EXPECT_EQ(wait(member, 3), StatusCode::kResourceExhausted);
+  EXPECT_EQ(wait(mine, 4), StatusCode::kOk);
+  broker_.CancelWait(1);
+  EXPECT_EQ(wait(member, 5), StatusCode::kOk);
+
+  const auto watch = [&](Peer& peer, uint64_t id) {
+    return CodeOf(broker_.Watch(*peer.connection, peer.token, "", id, [] {}));
+  };
+  EXPECT_EQ(watch(member, 1), StatusCode::kOk);
+  EXPECT_EQ(watch(member, 2), StatusCode::kOk);
+  EXPECT_EQ(watch(member, 3), StatusCode::kResourceExhausted);
+  EXPECT_EQ(watch(mine, 4), StatusCode::kOk);
+  broker_.StopWatch(1);
+  EXPECT_EQ(watch(member, 5), StatusCode::kOk);
+}
+
 TEST_F(FewSessions, OneOverTheLimitIsRefused) {
   Peer a = Open(1);
   Open(2);
