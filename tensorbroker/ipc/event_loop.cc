@@ -2,7 +2,6 @@
 
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,8 +13,6 @@ namespace tensorbroker {
 namespace {
 
 constexpr uint64_t kWakeSerial = 0;
-
-uint64_t ThreadId() { return static_cast<uint64_t>(syscall(SYS_gettid)); }
 
 }  // namespace
 
@@ -112,7 +109,6 @@ bool EventLoop::Cancel(TimerId timer) {
 }
 
 void EventLoop::Run() {
-  thread_.store(ThreadId());
   std::array<epoll_event, 64> events;
   while (true) {
     {
@@ -139,7 +135,6 @@ void EventLoop::Run() {
     RunDueTimers();
     RunPosted();
   }
-  thread_.store(0);
 }
 
 void EventLoop::Stop() {
@@ -150,8 +145,6 @@ void EventLoop::Stop() {
   const uint64_t one = 1;
   (void)!write(wake_.get(), &one, sizeof(one));
 }
-
-bool EventLoop::InLoopThread() const { return thread_.load() == ThreadId(); }
 
 void EventLoop::RunPosted() {
   std::vector<std::function<void()>> tasks;

@@ -2,7 +2,6 @@
 #ifndef TENSORBROKER_IPC_EVENT_LOOP_H_
 #define TENSORBROKER_IPC_EVENT_LOOP_H_
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -55,7 +54,6 @@ class EventLoop {
   void Run();
   // Thread-safe, at any time, also before Run().
   void Stop();
-  bool InLoopThread() const;
 
  private:
   struct Watch;
@@ -74,7 +72,6 @@ class EventLoop {
   std::map<std::pair<TimePoint, TimerId>, std::function<void()>> timers_;
   std::unordered_map<TimerId, TimePoint> timer_times_;
   TimerId next_timer_ = 1;
-  std::atomic<uint64_t> thread_{0};
 
   Mutex mutex_;
   std::vector<std::function<void()>> posted_ TB_GUARDED_BY(mutex_);

@@ -157,19 +157,6 @@ StatusOr<Header> Flatten(const Header& header, int64_t start_dim, int64_t end_di
   return ViewAs("flatten", kReshapeAdvice, header, shape);
 }
 
-StatusOr<Header> Unflatten(const Header& header, int64_t dim, const Dims& sizes) {
-  TB_ASSIGN_OR_RETURN(const size_t at, WrapDim("unflatten", header, dim));
-  if (header.rank() == 0 || sizes.empty()) {
-    return InvalidArgumentError("unflatten: needs a dimension to divide and at least one size");
-  }
-  TB_ASSIGN_OR_RETURN(const Header line, Header::Contiguous({header.shape()[at]}, DType::kUInt8));
-  TB_ASSIGN_OR_RETURN(const Dims full, Infer("unflatten", line, sizes));
-  Dims shape = header.shape();
-  shape.erase(shape.begin() + at);
-  shape.insert(shape.begin() + at, full.begin(), full.end());
-  return ViewAs("unflatten", kReshapeAdvice, header, shape);
-}
-
 StatusOr<Header> ViewDType(const Header& header, DType dtype) {
   if (Status refused = CheckDType(dtype); !refused.ok()) return Annotate(refused, "view(dtype)");
   const int64_t from = header.itemsize();

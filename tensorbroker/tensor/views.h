@@ -32,8 +32,6 @@ StatusOr<bool> ReshapeIsView(const Header& header, const Dims& shape);
 StatusOr<Dims> InferShape(const Header& header, const Dims& shape);
 // Dimensions start_dim to end_dim (both included) as one. Never copies, unlike torch's: see Reshape.
 StatusOr<Header> Flatten(const Header& header, int64_t start_dim = 0, int64_t end_dim = -1);
-// Dimension `dim` as `sizes`, one of which may be -1.
-StatusOr<Header> Unflatten(const Header& header, int64_t dim, const Dims& sizes);
 // The same bytes as another dtype. Where item sizes differ the last dimension grows or shrinks, and must have
 // stride 1.
 StatusOr<Header> ViewDType(const Header& header, DType dtype);

@@ -386,16 +386,8 @@ Step RandomStep(Random& random, const Header& header, const Tensor& tensor) {
       return {fmt::format("Flatten({}, {})", a, b), views::Flatten(header, a, b), NaiveFlatten(tensor, a, b),
               true};
     }
-    case 16: {
-      if (rank == 0) return {"Detach()", views::Detach(header), tensor};
-      const size_t at = static_cast<size_t>(random.Between(0, rank - 1));
-      const Dims sizes = random.Factors(tensor.shape[at]);
-      Dims shape = tensor.shape;
-      shape.erase(shape.begin() + static_cast<ptrdiff_t>(at));
-      shape.insert(shape.begin() + static_cast<ptrdiff_t>(at), sizes.begin(), sizes.end());
-      return {fmt::format("Unflatten({}, {})", at, ToString(sizes)),
-              views::Unflatten(header, static_cast<int64_t>(at), sizes), NaiveView(tensor, shape), true};
-    }
+    case 16:
+      return {"Detach()", views::Detach(header), tensor};
     default: {
       const DType dtype = random.AnyDType();
       std::optional<Tensor> expected = NaiveViewDType(tensor, header.itemsize(), ItemSize(dtype));

@@ -31,7 +31,6 @@ CALLS = {
     "Diagonal": lambda t, offset, a, b: t.diagonal(offset, a, b),
     "View": lambda t, shape: t.view(shape),
     "Flatten": lambda t, a, b: t.flatten(a, b),
-    "Unflatten": lambda t, d, sizes: t.unflatten(d, sizes),
     "ViewDType": lambda t, name: t.view(getattr(torch, name)),
     "Detach": lambda t: t.detach(),
 }
