@@ -397,27 +397,17 @@ StatusOr<OpenedSession> Connection::OpenSession(const std::string& label, TimePo
   request.set_label(label);
   v1::OpenSessionReply reply;
   TB_RETURN_IF_ERROR(impl_->Call(&Stub::PrepareAsyncOpenSession, subject, request, &reply, deadline));
-  OpenedSession opened;
-  opened.id = IdFromProto<SessionIdTag>(reply.session());
-  auto session_token = Token::FromBytes(reply.session_token());
-  if (!session_token.ok()) return impl_->Malformed(subject, session_token.status());
-  auto lease_token = Token::FromBytes(reply.lease_token());
-  if (!lease_token.ok()) return impl_->Malformed(subject, lease_token.status());
-  if (reply.protocol_version() != static_cast<uint32_t>(kProtocolVersion)) {
+  StatusOr<OpenedSession> opened = FromProto(reply);
+  if (!opened.ok()) return impl_->Malformed(subject, opened.status());
+  if (opened->protocol_version != static_cast<uint32_t>(kProtocolVersion)) {
     return FailedPreconditionError(
         fmt::format("Connect: {} (version {}) speaks protocol version {}, this client (version {}) speaks "
                     "{}; upgrade the older one",
-                    impl_->Broker(), QuoteForMessage(reply.broker_version()), reply.protocol_version(),
+                    impl_->Broker(), QuoteForMessage(opened->broker_version), opened->protocol_version,
                     kVersion, kProtocolVersion));
   }
-  opened.session_token = *session_token;
-  opened.lease_token = *lease_token;
-  opened.instance = reply.instance();
-  opened.epoch = reply.epoch();
-  opened.broker_version = reply.broker_version();
-  opened.broker_pid = reply.broker_pid();
   impl_->session = reply.session_token();
-  impl_->broker_pid = reply.broker_pid();
+  impl_->broker_pid = opened->broker_pid;
   return opened;
 }
 
@@ -430,20 +420,16 @@ Status Connection::CloseSession(TimePoint deadline) {
 
 // ---- holds
 
-StatusOr<Created> Connection::Create(const CreateCall& call, TimePoint deadline) {
+StatusOr<Created> Connection::Create(CreateCall call, TimePoint deadline) {
   const Subject subject{"Create"};
+  call.token = impl_->session;
   v1::CreateRequest request;
-  request.set_session(impl_->session);
-  request.set_call_id(call.call_id);
-  request.set_size_bytes(call.size_bytes);
-  if (call.header) ToProto(*call.header, request.mutable_header());
-  ToProto(call.device, request.mutable_device());
-  if (!call.releases.empty()) ToProto(call.releases, request.mutable_releases());
+  ToProto(call, &request);
   v1::CreateReply reply;
   TB_RETURN_IF_ERROR(impl_->Call(&Stub::PrepareAsyncCreate, subject, request, &reply, deadline));
-  auto grant = FromProto(reply.grant());
-  if (!grant.ok()) return impl_->Malformed(subject, grant.status());
-  return Created{*grant, reply.zeroed()};
+  auto created = FromProto(reply);
+  if (!created.ok()) return impl_->Malformed(subject, created.status());
+  return created;
 }
 
 namespace {

@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,33 +18,11 @@
 #include "tensorbroker/base/ids.h"
 #include "tensorbroker/base/status.h"
 #include "tensorbroker/client/options.h"
+#include "tensorbroker/proto/calls.h"
 #include "tensorbroker/proto/records.h"
 #include "tensorbroker/tensor/header.h"
 
 namespace tensorbroker::internal {
-
-struct OpenedSession {
-  SessionId id;
-  Token session_token;
-  Token lease_token;
-  std::string instance;
-  uint64_t epoch = 0;
-  std::string broker_version;
-  int32_t broker_pid = 0;
-};
-
-struct CreateCall {
-  uint64_t call_id = 0;
-  int64_t size_bytes = 0;
-  std::optional<Header> header;
-  Device device;
-  Releases releases;  // that ride along
-};
-
-struct Created {
-  Grant grant;
-  bool zeroed = false;
-};
 
 // True where `status`, the failure of a granting call, does not say what the broker did: it may have granted. What the
 // broker itself answered says it.
@@ -95,7 +72,7 @@ class Connection {
   StatusOr<OpenedSession> OpenSession(const std::string& label, TimePoint deadline);
   Status CloseSession(TimePoint deadline);
 
-  StatusOr<Created> Create(const CreateCall& call, TimePoint deadline);
+  StatusOr<Created> Create(CreateCall call, TimePoint deadline);  // fills in the token
   StatusOr<OpenedName> Open(uint64_t call_id, std::string_view name, GrantAccess access, TimePoint deadline);
   // Waits for the name for `timeout` (kForever: for ever).
   StatusOr<OpenedName> AwaitOpen(uint64_t call_id, std::string_view name, GrantAccess access,

@@ -327,7 +327,7 @@ void Session::UnlockInChild() TB_NO_THREAD_SAFETY_ANALYSIS {
   if (link_ != nullptr) {
     // Leaked: its lease stays open, its gRPC objects are never touched.
     static auto* leaked = new std::vector<std::shared_ptr<Link>>;
-    ancestors_.insert(ancestors_.begin(), link_->session().session_token);
+    ancestors_.insert(ancestors_.begin(), link_->session().token);
     leaked->push_back(std::move(link_));
     link_ = nullptr;
   }

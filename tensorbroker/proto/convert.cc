@@ -198,6 +198,64 @@ Releases FromProto(const v1::Releases& releases) {
   return out;
 }
 
+void ToProto(const OpenedSession& opened, v1::OpenSessionReply* out) {
+  ToProto(opened.id, out->mutable_session());
+  out->set_session_token(std::string(opened.token.bytes()));
+  out->set_lease_token(std::string(opened.lease_token.bytes()));
+  out->set_instance(opened.instance);
+  out->set_epoch(opened.epoch);
+  out->set_protocol_version(opened.protocol_version);
+  out->set_broker_version(opened.broker_version);
+  out->set_broker_pid(opened.broker_pid);
+}
+
+StatusOr<OpenedSession> FromProto(const v1::OpenSessionReply& reply) {
+  OpenedSession opened;
+  opened.id = IdFromProto<SessionIdTag>(reply.session());
+  TB_ASSIGN_OR_RETURN(opened.token, Token::FromBytes(reply.session_token()));
+  TB_ASSIGN_OR_RETURN(opened.lease_token, Token::FromBytes(reply.lease_token()));
+  opened.instance = reply.instance();
+  opened.epoch = reply.epoch();
+  opened.protocol_version = reply.protocol_version();
+  opened.broker_version = reply.broker_version();
+  opened.broker_pid = reply.broker_pid();
+  return opened;
+}
+
+void ToProto(const CreateCall& call, v1::CreateRequest* out) {
+  out->set_session(call.token);
+  out->set_call_id(call.call_id);
+  out->set_size_bytes(call.size_bytes);
+  if (call.header) ToProto(*call.header, out->mutable_header());
+  ToProto(call.device, out->mutable_device());
+  if (!call.releases.empty()) ToProto(call.releases, out->mutable_releases());
+}
+
+StatusOr<CreateCall> FromProto(const v1::CreateRequest& request) {
+  CreateCall call;
+  TB_ASSIGN_OR_RETURN(call.device, FromProto(request.device()));
+  if (request.has_header()) {
+    TB_ASSIGN_OR_RETURN(call.header, FromProto(request.header(), call.device));
+  }
+  call.token = request.session();
+  call.call_id = request.call_id();
+  call.size_bytes = request.size_bytes();
+  call.releases = FromProto(request.releases());
+  return call;
+}
+
+void ToProto(const Created& created, v1::CreateReply* out) {
+  ToProto(created.grant, out->mutable_grant());
+  out->set_zeroed(created.zeroed);
+}
+
+StatusOr<Created> FromProto(const v1::CreateReply& reply) {
+  Created created;
+  TB_ASSIGN_OR_RETURN(created.grant, FromProto(reply.grant()));
+  created.zeroed = reply.zeroed();
+  return created;
+}
+
 void ToProto(const StorageRecord& record, v1::StorageRecord* out) {
   ToProto(record.id, out->mutable_id());
   out->set_size_bytes(record.size_bytes);

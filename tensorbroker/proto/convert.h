@@ -6,6 +6,7 @@
 
 #include "tensorbroker/base/ids.h"
 #include "tensorbroker/base/status.h"
+#include "tensorbroker/proto/calls.h"
 #include "tensorbroker/proto/records.h"
 #include "tensorbroker/tensor/device.h"
 #include "tensorbroker/tensor/header.h"
@@ -48,6 +49,18 @@ Returned FromProto(const v1::Returned& returned);
 
 void ToProto(const Releases& releases, v1::Releases* out);
 Releases FromProto(const v1::Releases& releases);
+
+void ToProto(const OpenedSession& opened, v1::OpenSessionReply* out);
+// kInvalidArgument  a token that is none
+StatusOr<OpenedSession> FromProto(const v1::OpenSessionReply& reply);
+
+void ToProto(const CreateCall& call, v1::CreateRequest* out);
+// As FromProto of its header and its device.
+StatusOr<CreateCall> FromProto(const v1::CreateRequest& request);
+
+void ToProto(const Created& created, v1::CreateReply* out);
+// As FromProto of its grant.
+StatusOr<Created> FromProto(const v1::CreateReply& reply);
 
 void ToProto(const StorageRecord& record, v1::StorageRecord* out);
 StatusOr<StorageRecord> FromProto(const v1::StorageRecord& record);

@@ -40,7 +40,16 @@ StatusOr<OpenedSession> Broker::OpenSession(Connection& connection, uint32_t pro
        {"uid", session->peer->uid},
        {"label", session->label},
        {"client", client_version.substr(0, 32)}});
-  return OpenedSession{session->id, session->token, session->lease_token};
+  OpenedSession opened;
+  opened.id = session->id;
+  opened.token = session->token;
+  opened.lease_token = session->lease_token;
+  opened.instance = options_.facts.instance;
+  opened.epoch = options_.epoch;
+  opened.protocol_version = kSpoken;
+  opened.broker_version = kVersion;
+  opened.broker_pid = options_.facts.pid;
+  return opened;
 }
 
 Status Broker::CloseSession(Connection& connection, std::string_view token) {

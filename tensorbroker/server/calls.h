@@ -1,41 +1,19 @@
-// What the Broker's calls take and give, as plain values.
+// What the Broker's calls take, as plain values: those that proto/calls.h has not.
 #ifndef TENSORBROKER_SERVER_CALLS_H_
 #define TENSORBROKER_SERVER_CALLS_H_
 
 #include <cstdint>
 #include <functional>
-#include <optional>
 #include <string>
-#include <vector>
 
-#include "tensorbroker/base/clock.h"
 #include "tensorbroker/base/ids.h"
 #include "tensorbroker/base/status.h"
+#include "tensorbroker/proto/calls.h"
 #include "tensorbroker/proto/records.h"
-#include "tensorbroker/tensor/device.h"
 #include "tensorbroker/tensor/header.h"
 
 namespace tensorbroker {
 
-struct OpenedSession {
-  SessionId id;
-  Token token;
-  Token lease_token;
-};
-
-struct CreateCall {
-  std::string token;
-  uint64_t call_id = 0;
-  int64_t size_bytes = 0;
-  std::optional<Header> header;  // what it is meant to hold
-  Device device;
-  Releases releases;  // that ride along
-};
-
-struct Created {
-  Grant grant;
-  bool zeroed = true;
-};
 using CreatedFn = std::function<void(StatusOr<Created>)>;
 
 struct OpenCall {

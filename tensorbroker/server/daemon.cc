@@ -251,11 +251,9 @@ Status Daemon::Serve() {
       BeginStop("the parent has ended");
     }));
   }
-  GrpcServer::Options grpc;
-  grpc.instance = instance_;
-  grpc.epoch = epoch_;
-  grpc.on_stop = [this] { loop_->Post([this] { BeginStop("a client asked for it"); }); };
-  TB_ASSIGN_OR_RETURN(grpc_, GrpcServer::Start(&broker_, &connections_, std::move(grpc)));
+  TB_ASSIGN_OR_RETURN(grpc_, GrpcServer::Start(&broker_, &connections_, [this] {
+                        loop_->Post([this] { BeginStop("a client asked for it"); });
+                      }));
   const Status listening = Listen();
   if (listening.ok()) {
     Announce();

@@ -21,8 +21,8 @@ constexpr size_t kMemoryQuotaBytes = size_t{512} << 20;
 }  // namespace
 
 struct GrpcServer::Impl {
-  Impl(Broker* broker, Connections* connections, Options options)
-      : service(broker, connections, std::move(options)) {}
+  Impl(Broker* broker, Connections* connections, std::function<void()> on_stop)
+      : service(broker, connections, std::move(on_stop)) {}
   BrokerService service;
   std::unique_ptr<grpc::Server> server;
 };
@@ -31,9 +31,9 @@ GrpcServer::GrpcServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 GrpcServer::~GrpcServer() = default;
 
 StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(Broker* broker, Connections* connections,
-                                                        Options options) {
+                                                        std::function<void()> on_stop) {
   google::protobuf::SetLogHandler(nullptr);  // a line for each bad string that a client sends
-  auto impl = std::make_unique<Impl>(broker, connections, std::move(options));
+  auto impl = std::make_unique<Impl>(broker, connections, std::move(on_stop));
   grpc::ServerBuilder builder;
   builder.RegisterService(&impl->service);
   builder.SetMaxReceiveMessageSize(kMaxRequestBytes);

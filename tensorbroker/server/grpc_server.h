@@ -17,15 +17,10 @@ namespace tensorbroker {
 // Listens nowhere: connections are handed to it. Thread-safe.
 class GrpcServer {
  public:
-  struct Options {
-    std::string instance;
-    uint64_t epoch = 0;
-    std::function<void()> on_stop;  // a Stop that is allowed; must not block
-  };
-  // `broker` and `connections` outlive it.
+  // `broker` and `connections` outlive it. `on_stop` is called for a Stop that is allowed; it must not block.
   // kInternal  gRPC did not start
   static StatusOr<std::unique_ptr<GrpcServer>> Start(Broker* broker, Connections* connections,
-                                                     Options options);
+                                                     std::function<void()> on_stop);
   ~GrpcServer();
 
   // Takes a connected socket that has said nothing but HTTP/2's preface.

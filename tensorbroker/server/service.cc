@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "tensorbroker/base/mutex.h"
-#include "tensorbroker/base/version.h"
 #include "tensorbroker/proto/convert.h"
 #include "tensorbroker/proto/grpc_status.h"
 #include "tensorbroker/server/streams.h"
@@ -40,19 +39,6 @@ void OpenedToProto(const Opened& opened, v1::OpenReply* reply) {
   reply->set_version(opened.version);
 }
 
-StatusOr<CreateCall> CreateFromProto(const v1::CreateRequest& request) {
-  CreateCall call;
-  TB_ASSIGN_OR_RETURN(call.device, FromProto(request.device()));
-  if (request.has_header()) {
-    TB_ASSIGN_OR_RETURN(call.header, FromProto(request.header(), call.device));
-  }
-  call.token = request.session();
-  call.call_id = request.call_id();
-  call.size_bytes = request.size_bytes();
-  call.releases = FromProto(request.releases());
-  return call;
-}
-
 // A unary call that is answered later: who holds it calls Finish, once, from any thread; gRPC then calls OnDone.
 class UnaryReactor : public grpc::ServerUnaryReactor {
  public:
@@ -75,17 +61,10 @@ grpc::ServerUnaryReactor* Refuse(grpc::CallbackServerContext* context, const Sta
 grpc::Status BrokerService::OpenSession(grpc::ServerContext* context, const v1::OpenSessionRequest* request,
                                         v1::OpenSessionReply* reply) {
   return Handle(*connections_, *context, [&](Connection& connection) -> Status {
-    TB_ASSIGN_OR_RETURN(const OpenedSession session,
+    TB_ASSIGN_OR_RETURN(const OpenedSession opened,
                         broker_->OpenSession(connection, request->protocol_version(),
                                              request->client_version(), request->label()));
-    ToProto(session.id, reply->mutable_session());
-    reply->set_session_token(std::string(session.token.bytes()));
-    reply->set_lease_token(std::string(session.lease_token.bytes()));
-    reply->set_instance(options_.instance);
-    reply->set_epoch(options_.epoch);
-    reply->set_protocol_version(kProtocolVersion);
-    reply->set_broker_version(kVersion);
-    reply->set_broker_pid(getpid());
+    ToProto(opened, reply);
     return OkStatus();
   });
 }
@@ -101,7 +80,7 @@ grpc::ServerUnaryReactor* BrokerService::Create(grpc::CallbackServerContext* con
                                                 const v1::CreateRequest* request, v1::CreateReply* reply) {
   const std::shared_ptr<Connection> connection = connections_->Find(context->peer());
   if (connection == nullptr) return Refuse(context, NoConnection());
-  StatusOr<CreateCall> call = CreateFromProto(*request);
+  StatusOr<CreateCall> call = FromProto(*request);
   if (!call.ok()) {
     // The releases that ride along are good all the same.
     const Status released = broker_->Release(*connection, request->session(), FromProto(request->releases()));
@@ -110,10 +89,7 @@ grpc::ServerUnaryReactor* BrokerService::Create(grpc::CallbackServerContext* con
   auto gone = std::make_shared<std::atomic<bool>>(false);
   auto* const reactor = new UnaryReactor([gone] { gone->store(true, std::memory_order_relaxed); });
   broker_->Create(*connection, *std::move(call), gone, [reactor, reply](StatusOr<Created> created) {
-    if (created.ok()) {
-      ToProto(created->grant, reply->mutable_grant());
-      reply->set_zeroed(created->zeroed);
-    }
+    if (created.ok()) ToProto(*created, reply);
     reactor->Finish(ToGrpc(created.status()));
   });
   return reactor;
@@ -317,7 +293,7 @@ grpc::Status BrokerService::Stop(grpc::ServerContext* context, const v1::StopReq
   return Handle(*connections_, *context, [&](Connection& connection) -> Status {
     TB_RETURN_IF_ERROR(broker_->CheckMayStop(connection, request->session()));
     reply->set_pid(getpid());
-    options_.on_stop();
+    on_stop_();
     return OkStatus();
   });
 }

@@ -2,9 +2,11 @@
 #ifndef TENSORBROKER_SERVER_SERVICE_H_
 #define TENSORBROKER_SERVER_SERVICE_H_
 
+#include <functional>
+#include <utility>
+
 #include "tensorbroker/server/broker.h"
 #include "tensorbroker/server/connections.h"
-#include "tensorbroker/server/grpc_server.h"
 #include "tensorbroker/v1/broker.grpc.pb.h"
 
 namespace tensorbroker {
@@ -16,8 +18,8 @@ using BrokerServiceBase = v1::Broker::WithCallbackMethod_Create<v1::Broker::With
 
 class BrokerService final : public BrokerServiceBase {
  public:
-  BrokerService(Broker* broker, Connections* connections, GrpcServer::Options options)
-      : broker_(broker), connections_(connections), options_(std::move(options)) {}
+  BrokerService(Broker* broker, Connections* connections, std::function<void()> on_stop)
+      : broker_(broker), connections_(connections), on_stop_(std::move(on_stop)) {}
 
   grpc::Status OpenSession(grpc::ServerContext*, const v1::OpenSessionRequest*,
                            v1::OpenSessionReply*) override;
@@ -51,7 +53,7 @@ class BrokerService final : public BrokerServiceBase {
  private:
   Broker* const broker_;
   Connections* const connections_;
-  const GrpcServer::Options options_;
+  const std::function<void()> on_stop_;  // must not block
 };
 
 }  // namespace tensorbroker

@@ -114,6 +114,33 @@ TEST(Convert, SessionsEventsAndInfoKeepEveryField) {
   EXPECT_TRUE(MessageDifferencer::Equals(info, info_again)) << info_again.DebugString();
 }
 
+TEST(Convert, CallsKeepEveryField) {
+  auto opened = Filled<v1::OpenSessionReply>();
+  opened.set_session_token(std::string(Token::kBytes, 's'));
+  opened.set_lease_token(std::string(Token::kBytes, 'l'));
+  v1::OpenSessionReply opened_again;
+  ToProto(*FromProto(opened), &opened_again);
+  EXPECT_TRUE(MessageDifferencer::Equals(opened, opened_again)) << opened_again.DebugString();
+  opened.set_lease_token("short");
+  EXPECT_EQ(FromProto(opened).status().code(), StatusCode::kInvalidArgument);
+
+  auto create = Filled<v1::CreateRequest>();
+  create.mutable_device()->set_index(3);
+  MakeHeader(create.mutable_header());
+  v1::CreateRequest create_again;
+  ToProto(*FromProto(create), &create_again);
+  EXPECT_TRUE(MessageDifferencer::Equals(create, create_again)) << create_again.DebugString();
+
+  auto created = Filled<v1::CreateReply>();
+  created.mutable_grant()->mutable_device()->set_index(3);
+  created.mutable_grant()->set_size_bytes(64);
+  created.mutable_grant()->set_segment_offset_bytes(128);
+  created.mutable_grant()->set_segment_size_bytes(4096);
+  v1::CreateReply created_again;
+  ToProto(*FromProto(created), &created_again);
+  EXPECT_TRUE(MessageDifferencer::Equals(created, created_again)) << created_again.DebugString();
+}
+
 TEST(Convert, ReleasesKeepEveryField) {
   const auto releases = Filled<v1::Releases>();
   v1::Releases again;
