@@ -18,8 +18,7 @@ constexpr const char* kUsageCode = "USAGE";
 // One line on stderr; with --json an object on stdout as well.
 int Fail(bool json, int exit_code, const std::string& command, std::string_view code,
          std::string_view message) {
-  const std::string place = command.empty() ? kName : std::string(kName) + ": " + command;
-  PrintError(fmt::format("{}: {}: {}\n", place, code, Printable(message)));
+  PrintFailure(command, code, message);
   if (json) {
     Print(ErrorJson(code, message));
     static_cast<void>(FlushStdout());

@@ -9,6 +9,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "tensorbroker/cli/text.h"
+
 namespace tensorbroker::cli {
 namespace {
 
@@ -57,6 +59,11 @@ void PrintError(std::string_view text) {
   std::fflush(stdout);
   std::fwrite(text.data(), 1, text.size(), stderr);
   std::fflush(stderr);
+}
+
+void PrintFailure(std::string_view command, std::string_view code, std::string_view message) {
+  PrintError(
+      fmt::format("tensorctl: {}{}{}: {}\n", command, command.empty() ? "" : ": ", code, Printable(message)));
 }
 
 Status FlushStdout() {

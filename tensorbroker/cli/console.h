@@ -31,6 +31,8 @@ struct Console {
 void Print(std::string_view text);
 // To stderr, as one write.
 void PrintError(std::string_view text);
+// The line on stderr of a failure: "tensorctl: `command`: `code`: `message`".
+void PrintFailure(std::string_view command, std::string_view code, std::string_view message);
 // kUnavailable  something printed could not be written: the cause
 Status FlushStdout();
 

@@ -32,6 +32,10 @@ Json OfHeader(const Header& header) {
           {"contiguous", header.is_contiguous()}};
 }
 
+Json OfError(std::string_view code, std::string_view message) {
+  return {{"code", code}, {"message", message}};
+}
+
 template <typename Tag>
 Json OfId(const Id<Tag>& id) {
   return id ? Json(ToString(id)) : Json(nullptr);
@@ -86,7 +90,7 @@ Json OfStorage(const StorageRecord& storage) {
 }  // namespace
 
 std::string ErrorJson(std::string_view code, std::string_view message) {
-  return Text({{"error", {{"code", code}, {"message", message}}}});
+  return Text({{"error", OfError(code, message)}});
 }
 
 std::string InfoJson(const BrokerInfo& info, const std::string& socket) {
@@ -179,7 +183,7 @@ std::string RenameJson(std::string_view from, std::string_view to) {
   return Text({{"from", from}, {"to", to}});
 }
 
-std::string RemoveJson(const std::vector<Removed>& removed) {
+std::string RemoveJson(const std::vector<Removed>& removed, const std::vector<NotRemoved>& failed) {
   Json array = Json::array();
   for (const Removed& each : removed) {
     if (each.is_id) {
@@ -188,7 +192,12 @@ std::string RemoveJson(const std::vector<Removed>& removed) {
       array.push_back({{"name", each.subject}});
     }
   }
-  return Text({{"removed", std::move(array)}});
+  Json failures = Json::array();
+  for (const NotRemoved& each : failed) {
+    failures.push_back(
+        {{"subject", each.subject}, {"error", OfError(CodeName(each.error.code()), Message(each.error))}});
+  }
+  return Text({{"removed", std::move(array)}, {"failed", std::move(failures)}});
 }
 
 std::string WatchReadyJson(std::string_view prefix) {

@@ -37,7 +37,11 @@ struct Removed {
   bool is_id = false;
   int64_t holders = 0;  // is_id: who still hold it
 };
-std::string RemoveJson(const std::vector<Removed>& removed);
+struct NotRemoved {
+  std::string subject;
+  Status error;
+};
+std::string RemoveJson(const std::vector<Removed>& removed, const std::vector<NotRemoved>& failed);
 // One line each, for a stream of them.
 std::string WatchReadyJson(std::string_view prefix);
 std::string EventJson(const Event& event);

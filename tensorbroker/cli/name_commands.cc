@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "tensorbroker/cli/app.h"
 #include "tensorbroker/cli/commands.h"
 #include "tensorbroker/cli/context.h"
 #include "tensorbroker/cli/json.h"
@@ -53,22 +54,29 @@ StatusOr<Removed> RemoveOne(Client& client, const std::string& text) {
   return Removed{text};
 }
 
+// Tries each: what is named after one that fails goes all the same.
 StatusOr<int> Remove(Context& context, const std::vector<std::string>& subjects) {
   TB_ASSIGN_OR_RETURN(Client client, context.Connect());
   std::vector<Removed> removed;
+  std::vector<NotRemoved> failed;
   for (const std::string& subject : subjects) {
-    TB_ASSIGN_OR_RETURN(const Removed one, RemoveOne(client, subject));
-    removed.push_back(one);
+    const StatusOr<Removed> one = RemoveOne(client, subject);
+    if (!one.ok()) {
+      failed.push_back({subject, one.status()});
+      PrintFailure("rm", CodeName(one.status().code()), Message(one.status()));
+      continue;
+    }
+    removed.push_back(*one);
     if (context.json()) continue;
-    if (one.is_id && one.holders > 0) {
+    if (one->is_id && one->holders > 0) {
       Print(fmt::format("deleted {}; its bytes go when the last of {} holder{} lets go\n", Printable(subject),
-                        one.holders, one.holders == 1 ? "" : "s"));
+                        one->holders, one->holders == 1 ? "" : "s"));
     } else {
-      Print(fmt::format("{} {}\n", one.is_id ? "deleted" : "removed", Printable(subject)));
+      Print(fmt::format("{} {}\n", one->is_id ? "deleted" : "removed", Printable(subject)));
     }
   }
-  if (context.json()) Print(RemoveJson(removed));
-  return 0;
+  if (context.json()) Print(RemoveJson(removed, failed));
+  return failed.empty() ? 0 : kExitFailed;
 }
 
 }  // namespace
@@ -95,8 +103,9 @@ void AddNameCommands(CommandLine& line) {
       .Describe(
           "A name stops to keep its Storage; an id deletes the Storage: its names go, and nobody can attach "
           "it any more. "
-          "Whoever holds the bytes reads on; they are freed with the last hold. Stops at the first that "
-          "fails.")
+          "Whoever holds the bytes reads on; they are freed with the last hold. Each is tried, whatever "
+          "became "
+          "of the others; the exit code is 1 where one failed.")
       .Arguments("NAME|ID", subjects.get(), "what to remove", Completes::kTensor)
       .Example("tensorctl rm train/batch/0 train/batch/1", "Remove two names")
       .Example("tensorctl rm 9f3a61c204d7be15-42", "Delete a Storage with all its names")

@@ -41,7 +41,8 @@ TEST(Json, EachOutputIsAsItsSchemaSays) {
   EXPECT_EQ(CheckAgainstSchema(GetJson("a", "a.npy", 24, header), "get"), "");
   EXPECT_EQ(CheckAgainstSchema(PrintJson("a", header, "tensor([])"), "print"), "");
   EXPECT_EQ(CheckAgainstSchema(RenameJson("a", "b"), "rename"), "");
-  EXPECT_EQ(CheckAgainstSchema(RemoveJson({{"a"}, {"0000000000000007-1", true, 2}}), "rm"), "");
+  EXPECT_EQ(CheckAgainstSchema(RemoveJson({{"a"}, {"0000000000000007-1", true, 2}}, {}), "rm"), "");
+  EXPECT_EQ(CheckAgainstSchema(RemoveJson({}, {{"a", NotFoundError("no such name")}}), "rm"), "");
   EXPECT_EQ(CheckAgainstSchema(DoctorJson({{"swap", Severity::kAdvice, "e", "r"}}, {"swap"}), "doctor"), "");
   EXPECT_EQ(CheckAgainstSchema(StopJson(41, true), "stop"), "");
   EXPECT_EQ(CheckAgainstSchema(ErrorJson("NOT_FOUND", "no such name"), "error"), "");

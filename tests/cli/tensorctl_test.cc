@@ -170,6 +170,28 @@ TEST_F(TensorctlTest, RmUnbindsNamesAndDeletesStoragesById) {
   EXPECT_THAT(again.err, StartsWith("tensorctl: rm: NOT_FOUND: "));
 }
 
+TEST_F(TensorctlTest, RmTriesEachAndTellsWhatFailed) {
+  Client client = Connect();
+  const Tensor tensor = Published(client, {3}, "a");
+  for (const char* name : {"b", "c", "d"}) ASSERT_TRUE(tensor.Publish(name).ok());
+  const Result text = Run({"rm", "a", "none", "../x", "b"});
+  EXPECT_EQ(text.code, 1);
+  EXPECT_EQ(text.out, "removed a\nremoved b\n");
+  EXPECT_THAT(text.err,
+              MatchesRegex("tensorctl: rm: NOT_FOUND: .*none.*\ntensorctl: rm: INVALID_ARGUMENT: .*x.*\n"));
+  const Result json = Run({"rm", "c", "none", "d", "--json"});
+  EXPECT_EQ(json.code, 1);
+  EXPECT_EQ(CheckAgainstSchema(json.out, "rm"), "") << json.out;
+  const auto both = nlohmann::json::parse(json.out);
+  EXPECT_EQ(both["removed"], nlohmann::json::parse(R"([{"name": "c"}, {"name": "d"}])"));
+  ASSERT_EQ(both["failed"].size(), 1u);
+  EXPECT_EQ(both["failed"][0]["subject"], "none");
+  EXPECT_EQ(both["failed"][0]["error"]["code"], "NOT_FOUND");
+  for (const char* name : {"a", "b", "c", "d"}) {
+    EXPECT_EQ(client.Open(name).status().code(), StatusCode::kNotFound) << name;
+  }
+}
+
 TEST_F(TensorctlTest, WatchShowsEventsAsTheyHappen) {
   TensorctlProcess watch(With({"watch", "seen/", "--json", "--count", "2"}));
   EXPECT_THAT(watch.ReadLine(), HasSubstr("\"ready\""));
