@@ -1,7 +1,6 @@
 // tensorctl put, get, print
 #include <fmt/format.h>
 
-#include <filesystem>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -76,22 +75,20 @@ struct GetArguments {
 StatusOr<int> Get(Context& context, const GetArguments& arguments) {
   TB_ASSIGN_OR_RETURN(Client client, context.Connect());
   TB_ASSIGN_OR_RETURN(const Tensor tensor, OpenView(client, arguments.name, arguments.slice));
-  std::error_code error;
-  const auto type = std::filesystem::symlink_status(arguments.file, error).type();
-  const bool is_old_file =
-      type == std::filesystem::file_type::regular || type == std::filesystem::file_type::symlink;
-  if (is_old_file && !arguments.force) {
-    return AlreadyExistsError(
-        fmt::format("{} is there already; --force overwrites it", Printable(arguments.file)));
-  }
   TB_RETURN_IF_ERROR(tensor.Map());
   {
     Progress progress(context.console(), "get " + arguments.name);
-    TB_RETURN_IF_ERROR(
-        WriteNpy(arguments.file, tensor.header(), tensor.storage().bytes(), [&](int64_t done, int64_t total) {
-          progress.Update(done, total);
-          return true;
-        }));
+    WriteOptions options;
+    options.progress = [&](int64_t done, int64_t total) {
+      progress.Update(done, total);
+      return true;
+    };
+    options.old_file = arguments.force ? OldFile::kReplace : OldFile::kKeep;
+    const Status written = WriteNpy(arguments.file, tensor.header(), tensor.storage().bytes(), options);
+    if (written.code() == StatusCode::kAlreadyExists) {
+      return AlreadyExistsError(fmt::format("{}; --force overwrites it", Message(written)));
+    }
+    TB_RETURN_IF_ERROR(written);
   }
   Print(context.json() ? GetJson(arguments.name, arguments.file, tensor.nbytes(), tensor.header())
                        : fmt::format("{}  to {}\n", TensorLine(arguments.name, tensor.header(), context),

@@ -60,10 +60,20 @@ class NpyReader {
   NpyInfo info_;
 };
 
+// What becomes of a file (or link) that is at the path already.
+enum class OldFile : uint8_t { kReplace, kKeep };
+
+struct WriteOptions {
+  FileProgress progress;
+  OldFile old_file = OldFile::kReplace;
+};
+
 // Writes the header's own elements, and nothing else of `storage` (its whole Storage), as np.save would: a dense
 // column-major view as a Fortran file, any other in row-major order. A file appears whole or not at all: it is written
 // beside `path` and renamed over it; on an error nothing is left behind and an old file stays. A device or pipe at `path`
 // is written to directly. Not flushed to the disk (no fsync). Blocks.
+// kAlreadyExists                 OldFile::kKeep: a file is there, or another process made one while this one was written
+// kInvalidArgument               `path` is a directory
 // kNotFound / kPermissionDenied  the directory, or the file
 // kResourceExhausted             the file system is full, or a quota or RLIMIT_FSIZE is reached
 // kOutOfRange                    the header reaches outside `storage`
@@ -71,7 +81,7 @@ class NpyReader {
 // kCancelled                     `progress` returned false
 // kUnavailable                   it cannot be written: errno's text
 Status WriteNpy(const std::string& path, const Header& header, std::span<const std::byte> storage,
-                const FileProgress& progress = {});
+                const WriteOptions& options = {});
 
 }  // namespace tensorbroker
 

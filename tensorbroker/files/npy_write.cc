@@ -20,7 +20,11 @@ namespace {
 
 constexpr int64_t kChunkBytes = 4 << 20;
 
-// A name that goes unless Keep was called.
+Status IsThere(const std::string& path) {
+  return AlreadyExistsError(fmt::format("{} is there already", path));
+}
+
+// A file beside the one it is to be; its name goes unless MoveTo succeeded.
 class Temporary {
  public:
   explicit Temporary(std::string path) : path_(std::move(path)) {}
@@ -29,8 +33,23 @@ class Temporary {
   }
   Temporary(const Temporary&) = delete;
   Temporary& operator=(const Temporary&) = delete;
-  const std::string& path() const { return path_; }
-  void Keep() { path_.clear(); }
+
+  // From now on it is at `path`, with all its bytes at one instant.
+  // kAlreadyExists  OldFile::kKeep: something is there
+  Status MoveTo(const std::string& path, OldFile old_file) {
+    if (old_file == OldFile::kReplace) {
+      if (::rename(path_.c_str(), path.c_str()) != 0) return internal::FileError("rename to", path, errno);
+      path_.clear();
+      return OkStatus();
+    }
+    if (::renameat2(AT_FDCWD, path_.c_str(), AT_FDCWD, path.c_str(), RENAME_NOREPLACE) == 0) {
+      path_.clear();
+      return OkStatus();
+    }
+    // A file system without that flag (NFS) has links; the name beside goes with this object.
+    if (errno == EINVAL && ::link(path_.c_str(), path.c_str()) == 0) return OkStatus();
+    return errno == EEXIST ? IsThere(path) : internal::FileError("rename to", path, errno);
+  }
 
  private:
   std::string path_;
@@ -110,21 +129,35 @@ bool IsSpecial(const std::string& path) {
   return ::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode);
 }
 
+bool IsDirectory(const std::string& path) {
+  struct stat status = {};
+  return ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+// A file, or a link to whatever: what a rename would replace.
+bool IsReplaceable(const std::string& path) {
+  struct stat status = {};
+  return ::lstat(path.c_str(), &status) == 0 && (S_ISREG(status.st_mode) || S_ISLNK(status.st_mode));
+}
+
 }  // namespace
 
 Status WriteNpy(const std::string& path, const Header& header, std::span<const std::byte> storage,
-                const FileProgress& progress) {
+                const WriteOptions& options) {
   if (header.device().type != DeviceType::kCpu) {
     return FailedPreconditionError(fmt::format("write {}: the tensor is on {}; copy it to the host first",
                                                path, ToString(header.device())));
   }
   if (Status fits = CheckFits(header, static_cast<int64_t>(storage.size())); !fits.ok())
     return Annotate(fits, path);
+  // Before a long write; MoveTo decides.
+  if (IsDirectory(path)) return internal::FileError("write", path, EISDIR);
+  if (options.old_file == OldFile::kKeep && IsReplaceable(path)) return IsThere(path);
   if (IsSpecial(path)) {
     const int fd = ::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY);
     if (fd < 0) return internal::FileError("open", path, errno);
     internal::File file(fd);
-    return WriteTo(file, path, header, storage, progress);
+    return WriteTo(file, path, header, storage, options.progress);
   }
   const std::string beside = fmt::format("{}.{:016x}.tmp", path, RandomNonZero64());
   // The umask settles the mode, as for any file a program makes.
@@ -132,11 +165,8 @@ Status WriteNpy(const std::string& path, const Header& header, std::span<const s
   if (fd < 0) return internal::FileError("create", path, errno);
   Temporary temporary(beside);
   internal::File file(fd);
-  TB_RETURN_IF_ERROR(WriteTo(file, path, header, storage, progress));
-  if (::rename(temporary.path().c_str(), path.c_str()) != 0)
-    return internal::FileError("rename to", path, errno);
-  temporary.Keep();
-  return OkStatus();
+  TB_RETURN_IF_ERROR(WriteTo(file, path, header, storage, options.progress));
+  return temporary.MoveTo(path, options.old_file);
 }
 
 }  // namespace tensorbroker

@@ -26,6 +26,7 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAre;
 
 // A directory of its own for each test, gone with it.
 class Npy : public ::testing::Test {
@@ -147,11 +148,14 @@ TEST_F(Npy, LargeStridedViewsAreWrittenInChunks) {
   const std::vector<std::byte> storage = Counting(base.nbytes());
   const Header view = *views::Flip(*views::Transpose(base, 2, 3), {2});
   std::vector<int64_t> steps;
-  ASSERT_TRUE(WriteNpy(Path("x.npy"), view, storage, [&](int64_t done, int64_t total) {
-                EXPECT_EQ(total, view.nbytes());
-                steps.push_back(done);
-                return true;
-              }).ok());
+  ASSERT_TRUE(WriteNpy(Path("x.npy"), view, storage,
+                       {.progress =
+                            [&](int64_t done, int64_t total) {
+                              EXPECT_EQ(total, view.nbytes());
+                              steps.push_back(done);
+                              return true;
+                            }})
+                  .ok());
   EXPECT_GT(steps.size(), 3u);
   EXPECT_TRUE(std::is_sorted(steps.begin(), steps.end()));
   EXPECT_EQ(steps.back(), view.nbytes());
@@ -228,17 +232,46 @@ TEST_F(Npy, AFullDiskIsSaidAndLeavesNothing) {
 TEST_F(Npy, AStoppedWriteLeavesNothing) {
   const Header header = *Header::Contiguous({10}, DType::kInt32);
   const auto stop = [](int64_t, int64_t) { return false; };
-  EXPECT_EQ(WriteNpy(Path("x.npy"), header, Counting(40), stop).code(), StatusCode::kCancelled);
+  EXPECT_EQ(WriteNpy(Path("x.npy"), header, Counting(40), {.progress = stop}).code(), StatusCode::kCancelled);
   EXPECT_THAT(Names(), IsEmpty());
   ASSERT_TRUE(WriteNpy(Path("x.npy"), header, Counting(40)).ok());
   std::vector<std::byte> bytes(40);
   EXPECT_EQ(NpyReader::Open(Path("x.npy"))->ReadInto(bytes, stop).code(), StatusCode::kCancelled);
 }
 
+TEST_F(Npy, AFileIsKeptWhereAskedAlsoOneThatCameWhileWriting) {
+  const Header header = *Header::Contiguous({10}, DType::kInt32);
+  WriteOptions keep{.old_file = OldFile::kKeep};
+  ASSERT_TRUE(WriteNpy(Path("x.npy"), header, Counting(40), keep).ok());
+  const std::string written = Contents(Path("x.npy"));
+  EXPECT_EQ(WriteNpy(Path("x.npy"), header, Counting(40), keep).code(), StatusCode::kAlreadyExists);
+  EXPECT_EQ(Contents(Path("x.npy")), written);
+
+  keep.progress = [&](int64_t, int64_t) {  // between the look and the write's end
+    Put(Path("late.npy"), "mine");
+    return true;
+  };
+  const Status late = WriteNpy(Path("late.npy"), header, Counting(40), keep);
+  EXPECT_EQ(late.code(), StatusCode::kAlreadyExists) << late;
+  EXPECT_EQ(Contents(Path("late.npy")), "mine");
+  keep.old_file = OldFile::kReplace;
+  EXPECT_TRUE(WriteNpy(Path("late.npy"), header, Counting(40), keep).ok());
+  EXPECT_EQ(Contents(Path("late.npy")), written);
+
+  std::filesystem::create_symlink("nowhere", Path("link.npy"));
+  keep = {.old_file = OldFile::kKeep};
+  EXPECT_EQ(WriteNpy(Path("link.npy"), header, Counting(40), keep).code(), StatusCode::kAlreadyExists);
+  EXPECT_TRUE(WriteNpy("/dev/null", header, Counting(40), keep).ok()) << "a device is written to";
+  EXPECT_THAT(Names(), UnorderedElementsAre("x.npy", "late.npy", "link.npy"));
+}
+
 TEST_F(Npy, WhatCannotBeWrittenIsRefused) {
   const Header header = *Header::Contiguous({10}, DType::kInt32);
   EXPECT_EQ(WriteNpy(Path("no/x.npy"), header, Counting(40)).code(), StatusCode::kNotFound);
-  EXPECT_EQ(WriteNpy(directory_.string(), header, Counting(40)).code(), StatusCode::kInvalidArgument);
+  for (const OldFile old_file : {OldFile::kReplace, OldFile::kKeep}) {
+    EXPECT_EQ(WriteNpy(directory_.string(), header, Counting(40), {.old_file = old_file}).code(),
+              StatusCode::kInvalidArgument);
+  }
   EXPECT_EQ(WriteNpy(Path("x.npy"), header, Counting(39)).code(), StatusCode::kOutOfRange);
   const Header on_gpu = *Header::Contiguous({10}, DType::kInt32, {DeviceType::kCuda, 0});
   EXPECT_EQ(WriteNpy(Path("x.npy"), on_gpu, Counting(40)).code(), StatusCode::kFailedPrecondition);
