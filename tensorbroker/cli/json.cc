@@ -140,9 +140,9 @@ std::string ListJson(const std::vector<StorageRecord>& storages, int64_t total_b
   return Text({{"storages", std::move(array)}, {"total_bytes", total_bytes}});
 }
 
-std::string StatJson(const StorageRecord& storage, const std::optional<std::vector<int>>& numa_nodes) {
-  return Text(
-      {{"storage", OfStorage(storage)}, {"numa_nodes", numa_nodes ? Json(*numa_nodes) : Json(nullptr)}});
+std::string StatJson(const StorageRecord& storage) {
+  return Text({{"storage", OfStorage(storage)},
+               {"numa_nodes", storage.numa_nodes.empty() ? Json(nullptr) : Json(storage.numa_nodes)}});
 }
 
 std::string WhoJson(const std::vector<SessionRecord>& sessions) {

@@ -21,8 +21,7 @@ std::string ErrorJson(std::string_view code, std::string_view message);
 std::string InfoJson(const BrokerInfo& info, const std::string& socket);
 // `total_bytes` counts each Storage once.
 std::string ListJson(const std::vector<StorageRecord>& storages, int64_t total_bytes);
-// `numa_nodes`: where the bytes lie; none: not known.
-std::string StatJson(const StorageRecord& storage, const std::optional<std::vector<int>>& numa_nodes);
+std::string StatJson(const StorageRecord& storage);
 std::string WhoJson(const std::vector<SessionRecord>& sessions);
 // What put and wait found or made.
 std::string TensorJson(std::string_view name, StorageId storage, const Header& header);

@@ -12,7 +12,6 @@
 #include "tensorbroker/cli/context.h"
 #include "tensorbroker/cli/json.h"
 #include "tensorbroker/cli/list.h"
-#include "tensorbroker/cli/numa.h"
 #include "tensorbroker/cli/table.h"
 #include "tensorbroker/cli/text.h"
 #include "tensorbroker/client/inspector.h"
@@ -42,13 +41,7 @@ std::string BindingText(const NameBinding& binding, const Context& context) {
   return text;
 }
 
-std::string NodesText(const std::optional<std::vector<int>>& nodes) {
-  if (!nodes) return "not known";
-  return fmt::format("{}", fmt::join(*nodes, ", "));
-}
-
-std::string StatText(const StorageRecord& storage, const std::optional<std::vector<int>>& nodes,
-                     const Context& context) {
+std::string StatText(const StorageRecord& storage, const Context& context) {
   const Console& console = context.console();
   std::string text;
   for (const NameBinding& binding : storage.names) text += BindingText(binding, context);
@@ -67,7 +60,8 @@ std::string StatText(const StorageRecord& storage, const std::optional<std::vect
                      ? fmt::format("{}, {}, {}", ToString(storage.segment), Printable(storage.segment_kind),
                                    storage.huge_pages ? "huge pages" : "small pages")
                      : "none: no bytes");
-  add("NUMA node", NodesText(nodes));
+  add("NUMA node",
+      storage.numa_nodes.empty() ? "not known" : fmt::format("{}", fmt::join(storage.numa_nodes, ", ")));
   if (!storage.in_flight_from_pids.empty()) {
     add("in flight", fmt::format("from pid {}", fmt::join(storage.in_flight_from_pids, ", ")));
   }
@@ -92,19 +86,10 @@ std::string StatText(const StorageRecord& storage, const std::optional<std::vect
   return text + "\n" + table.Render(console);
 }
 
-// Where the bytes lie. It takes a mapping for a moment, after the holders were asked; whatever fails means "not known".
-std::optional<std::vector<int>> FindNodes(Client& client, const StorageRecord& storage) {
-  if (storage.size_bytes == 0 || storage.device != kCpu) return std::nullopt;
-  const StatusOr<Storage> attached = client.Attach(storage.id);
-  if (!attached.ok()) return std::nullopt;
-  return NumaNodes(attached->bytes());
-}
-
 StatusOr<int> Stat(Context& context, const std::string& subject) {
-  TB_ASSIGN_OR_RETURN(Client client, context.Connect());
+  TB_ASSIGN_OR_RETURN(const Client client, context.Connect());
   TB_ASSIGN_OR_RETURN(const StorageRecord storage, StatSubject(client.inspector(), subject));
-  const std::optional<std::vector<int>> nodes = FindNodes(client, storage);
-  Print(context.json() ? StatJson(storage, nodes) : StatText(storage, nodes, context));
+  Print(context.json() ? StatJson(storage) : StatText(storage, context));
   return 0;
 }
 
@@ -175,10 +160,7 @@ StatusOr<int> Who(Context& context, const WhoArguments& arguments) {
 void AddStatCommands(CommandLine& line) {
   const auto subject = std::make_shared<std::string>();
   line.Add("stat", "Show all of one tensor: header, Storage, Segment, NUMA node, each holder")
-      .Describe(
-          "An argument in an id's form (9f3a61c204d7be15-42) is an id, all else a name. Reading the NUMA "
-          "node maps the "
-          "Storage for a moment.")
+      .Describe("An argument in an id's form (9f3a61c204d7be15-42) is an id, all else a name.")
       .Argument("NAME|ID", subject.get(), "a name, or a Storage's id as ls shows it", Completes::kTensor)
       .Example("tensorctl stat train/batch/0", "Who holds this batch, and how it lies in memory")
       .Example("tensorctl stat 9f3a61c204d7be15-42 --json",

@@ -275,6 +275,7 @@ void ToProto(const StorageRecord& record, v1::StorageRecord* out) {
   if (record.segment) ToProto(record.segment, out->mutable_segment());
   out->set_segment_kind(record.segment_kind);
   out->set_huge_pages(record.huge_pages);
+  out->mutable_numa_nodes()->Assign(record.numa_nodes.begin(), record.numa_nodes.end());
 }
 
 StatusOr<StorageRecord> FromProto(const v1::StorageRecord& record) {
@@ -305,6 +306,7 @@ StatusOr<StorageRecord> FromProto(const v1::StorageRecord& record) {
   out.segment = IdFromProto<SegmentIdTag>(record.segment());
   out.segment_kind = record.segment_kind();
   out.huge_pages = record.huge_pages();
+  out.numa_nodes.assign(record.numa_nodes().begin(), record.numa_nodes().end());
   return out;
 }
 

@@ -86,6 +86,7 @@ struct StorageRecord {
   SegmentId segment;
   std::string segment_kind;
   bool huge_pages = false;
+  std::vector<int32_t> numa_nodes;
 };
 
 struct SessionRecord {

@@ -144,7 +144,7 @@ class Broker {
   // Gives the number of holders.
   StatusOr<uint32_t> Delete(Connection& connection, std::string_view token, StorageId storage);
 
-  // ---- operators. Reads /proc for command lines, without the lock.
+  // ---- operators. Asks the kernel for command lines and NUMA nodes, without the lock.
   // The next page of Storages after `cursor` (0 at first), which moves; `*end` says that there is no more. A page may be
   // empty before the end.
   StatusOr<std::vector<StorageRecord>> ListPage(Connection& connection, const ListCall& call,
@@ -221,7 +221,14 @@ class Broker {
   void RemoveNamesOf(uint64_t session);
 
   StorageRecord Record(const StorageEntry& entry, uid_t uid, bool holders) TB_REQUIRES(mutex_);
-  StatusOr<StorageRecord> WithCommands(StatusOr<StorageRecord> record) const;
+  // A record, and the Segment that its bytes lie in (none where there are none).
+  struct Looked {
+    StorageRecord record;
+    std::shared_ptr<Segment> segment;
+  };
+  Looked Look(const StorageEntry& entry, uid_t uid) TB_REQUIRES(mutex_);
+  // Adds what is asked of the kernel, without the lock.
+  static StatusOr<StorageRecord> WithKernelsWord(StatusOr<Looked> looked);
 
   const BrokerOptions options_;
   BlockAllocator* const allocator_;

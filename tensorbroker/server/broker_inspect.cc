@@ -5,6 +5,7 @@
 #include <map>
 
 #include "tensorbroker/base/name.h"
+#include "tensorbroker/ipc/numa.h"
 #include "tensorbroker/ipc/process.h"
 #include "tensorbroker/server/broker.h"
 #include "tensorbroker/server/broker_internal.h"
@@ -32,6 +33,17 @@ void AddCommands(StorageRecord& record, CommandLines& commands) {
   for (Holder& holder : record.holders) {
     if (!holder.quarantined) holder.command = commands.Of(holder.pid);
   }
+}
+
+// By a mapping of a moment, of the whole Segment: hugetlbfs maps nothing smaller than its pages. Whatever fails (heap
+// memory has no descriptor) means "not known".
+std::vector<int32_t> NodesOf(Segment& segment) {
+  const StatusOr<Fd> fd = segment.OpenForGrant(Access::kReadOnly);
+  if (!fd.ok()) return {};
+  const auto mapping = Mapping::Map(*fd, 0, segment.info().size_bytes, Access::kReadOnly);
+  if (!mapping.ok()) return {};
+  return NumaNodes(
+      {static_cast<const std::byte*>(mapping->data()), static_cast<size_t>(mapping->size_bytes())});
 }
 
 }  // namespace
@@ -162,16 +174,22 @@ StatusOr<std::vector<SessionRecord>> Broker::ListSessionsPage(Connection& connec
   return records;
 }
 
-StatusOr<StorageRecord> Broker::WithCommands(StatusOr<StorageRecord> record) const {
+Broker::Looked Broker::Look(const StorageEntry& entry, uid_t uid) {
+  return {Record(entry, uid, /*holders=*/true), entry.storage.block.segment()};
+}
+
+StatusOr<StorageRecord> Broker::WithKernelsWord(StatusOr<Looked> looked) {
+  if (!looked.ok()) return looked.status();
   CommandLines commands;
-  if (record.ok()) AddCommands(*record, commands);
-  return record;
+  AddCommands(looked->record, commands);
+  if (looked->segment != nullptr) looked->record.numa_nodes = NodesOf(*looked->segment);
+  return std::move(looked->record);
 }
 
 StatusOr<StorageRecord> Broker::StatName(Connection& connection, std::string_view token,
                                          std::string_view name) {
   TB_RETURN_IF_ERROR(InCall("Stat", CheckName(name)));
-  return WithCommands([&]() -> StatusOr<StorageRecord> {
+  return WithKernelsWord([&]() -> StatusOr<Looked> {
     MutexLock lock(mutex_);
     TB_ASSIGN_OR_RETURN(const Session* const session, Authenticate("Stat", connection, token));
     const Binding* const binding = catalog_.Find(name, session->peer->uid);
@@ -179,20 +197,20 @@ StatusOr<StorageRecord> Broker::StatName(Connection& connection, std::string_vie
       return NotFoundError(
           fmt::format("Stat {}: no such name (`tensorctl ls` lists them)", QuoteForMessage(name)));
     }
-    return Record(*storages_.Find(binding->storage), session->peer->uid, true);
+    return Look(*storages_.Find(binding->storage), session->peer->uid);
   }());
 }
 
 StatusOr<StorageRecord> Broker::StatStorage(Connection& connection, std::string_view token,
                                             StorageId storage) {
-  return WithCommands([&]() -> StatusOr<StorageRecord> {
+  return WithKernelsWord([&]() -> StatusOr<Looked> {
     MutexLock lock(mutex_);
     TB_ASSIGN_OR_RETURN(const Session* const session, Authenticate("Stat", connection, token));
     const StorageEntry* const entry = Visible(storage, session->peer->uid);
     if (entry == nullptr) {
       return NotFoundError(fmt::format("Stat {}: no such Storage (any more)", ToString(storage)));
     }
-    return Record(*entry, session->peer->uid, true);
+    return Look(*entry, session->peer->uid);
   }());
 }
 

@@ -14,6 +14,7 @@ StorageRecord Full() {
   storage.header = FloatHeader({1000});
   storage.names[0].expires_unix_ns = kNow + 1;
   storage.in_flight_from_pids = {41, 43};
+  storage.numa_nodes = {0, 1};
   return storage;
 }
 
@@ -28,8 +29,8 @@ TEST(Json, EachOutputIsAsItsSchemaSays) {
 
   EXPECT_EQ(CheckAgainstSchema(ListJson({Full(), StorageOf(4, 0)}, 4000), "ls"), "");
   EXPECT_EQ(CheckAgainstSchema(ListJson({}, 0), "ls"), "");
-  EXPECT_EQ(CheckAgainstSchema(StatJson(Full(), std::vector<int>{0, 1}), "stat"), "");
-  EXPECT_EQ(CheckAgainstSchema(StatJson(StorageRecord{.id = {1, 2}}, std::nullopt), "stat"), "");
+  EXPECT_EQ(CheckAgainstSchema(StatJson(Full()), "stat"), "");
+  EXPECT_EQ(CheckAgainstSchema(StatJson(StorageRecord{.id = {1, 2}}), "stat"), "");
 
   SessionRecord session;
   session.id = {7, 1};
@@ -75,8 +76,7 @@ TEST(Json, TheCheckerSeesAWrongOutput) {
   EXPECT_NE(CheckAgainstSchema(R"({"from": "a", "to": "b", "more": 1})", "rename"), "");
   EXPECT_NE(CheckAgainstSchema("[]", "rename"), "");
   EXPECT_NE(CheckAgainstSchema("{", "rename"), "");
-  EXPECT_NE(CheckAgainstSchema(StatJson(StorageRecord{}, std::nullopt), "stat"), "")
-      << "a Storage without an id";
+  EXPECT_NE(CheckAgainstSchema(StatJson(StorageRecord{}), "stat"), "") << "a Storage without an id";
 }
 
 TEST(Json, HostileBytesStayOneAsciiDocument) {

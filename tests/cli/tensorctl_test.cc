@@ -9,6 +9,7 @@
 #include "tensorbroker/cli/text.h"
 #include "tensorbroker/client/client.h"
 #include "tensorbroker/client/inspector.h"
+#include "tensorbroker/ipc/numa.h"
 #include "tests/cli/schema.h"
 #include "tests/cli/tensorctl_process.h"
 #include "tests/support/broker_process.h"
@@ -106,6 +107,18 @@ TEST_F(TensorctlTest, StatShowsHeaderStorageAndEachHolder) {
   EXPECT_EQ(json["storage"]["names"].size(), 2u);
   EXPECT_EQ(json["storage"]["holders"][0]["label"], "trainer");
   EXPECT_EQ(json["storage"]["holders"].size(), 1u) << "looking is no hold";
+}
+
+TEST_F(TensorctlTest, StatTellsTheNodesAndLeavesNoTrace) {
+  Client client = Connect();
+  const Tensor tensor = Published(client, {1000}, "t");
+  TensorctlProcess watch(With({"watch", "t", "--count", "1"}));
+  EXPECT_THAT(watch.ReadErrorLine(), StartsWith("watching"));
+  auto json = RunJson({"stat", "t"}, "stat");
+  const std::vector<int32_t> nodes = NumaNodes(tensor.storage().bytes());
+  EXPECT_EQ(json["numa_nodes"], nodes.empty() ? nlohmann::json(nullptr) : nlohmann::json(nodes));
+  ASSERT_TRUE(client.Unpublish("t").ok());
+  EXPECT_THAT(watch.ReadLine(), HasSubstr("unpublished")) << "looking is no event of the Storage";
 }
 
 TEST_F(TensorctlTest, WhoShowsProcessesAndLeavesItselfOut) {
