@@ -6,15 +6,10 @@
 #include <limits>
 
 #include "tensorbroker/base/name.h"
+#include "tensorbroker/base/text.h"
 
 namespace tensorbroker::cli {
 namespace {
-
-std::string_view Trim(std::string_view text) {
-  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
-  while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
-  return text;
-}
 
 bool ParseNumber(std::string_view text, int64_t& number) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);

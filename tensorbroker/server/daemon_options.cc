@@ -6,9 +6,11 @@
 #include <charconv>
 #include <cstdlib>
 #include <iostream>
+#include <memory>
 
 #include "tensorbroker/base/units.h"
 #include "tensorbroker/base/version.h"
+#include "tensorbroker/server/config_file.h"
 
 namespace tensorbroker {
 namespace {
@@ -23,7 +25,7 @@ constexpr char kExamples[] = R"(Examples:
   tensorbrokerd --memory memfd                    do not depend on the size of /dev/shm (containers)
   tensorbrokerd --memory hugetlbfs --shm-dir /dev/hugepages
   tensorbrokerd --socket /run/tb/broker.sock --socket-group ml     let a group's members connect
-  tensorbrokerd --config /etc/tensorbroker/tensorbrokerd.conf      lines such as: capacity = "8GiB"
+  tensorbrokerd --config /etc/tensorbroker/tensorbrokerd.conf      lines such as: capacity = 8GiB
 
 It ends on SIGTERM and SIGINT, and removes its memory and its socket. Exit codes: 0 ended, 1 failed
 (such as "already running"), 2 wrong usage.)";
@@ -38,6 +40,24 @@ std::function<std::string(const std::string&)> Store(T* target, Parse parse) {
     return {};
   };
 }
+
+// The form of config_file.h: CLI11's own drops what follows a '#' even in quotes, and an unquoted space makes two values.
+class ConfigFile : public CLI::Config {
+ public:
+  std::vector<CLI::ConfigItem> from_config(std::istream& text) const override {
+    const StatusOr<std::vector<ConfigEntry>> entries = ParseConfig(text);
+    if (!entries.ok())
+      throw CLI::ConfigError(std::string(Message(entries.status())));  // NOLINT: as CLI11 does
+    std::vector<CLI::ConfigItem> items;
+    for (const ConfigEntry& entry : *entries) {
+      CLI::ConfigItem& item = items.emplace_back();
+      item.name = entry.key;
+      item.inputs = {entry.value};
+    }
+    return items;
+  }
+  std::string to_config(const CLI::App*, bool, bool, std::string) const override { return {}; }
+};
 
 StatusOr<mode_t> ParseMode(std::string_view text) {
   unsigned mode = 0;
@@ -75,7 +95,9 @@ std::optional<DaemonOptions> ParseDaemonOptions(int argc, char** argv, int* exit
   CLI::App app(kAbout, "tensorbrokerd");
   app.footer(kExamples);
   app.set_version_flag("--version", std::string("tensorbrokerd ") + kVersion);
-  app.set_config("--config", "", "A file with the same keys, one a line: key = \"value\"");
+  app.set_config("--config", "", "A file with the same keys, one a line: key = value, or key = \"value\"");
+  app.config_formatter(std::make_shared<ConfigFile>());
+  app.allow_config_extras(CLI::config_extras_mode::error);
   const auto add = [&app](const char* name, const char* type, const char* help,
                           std::function<std::string(const std::string&)> store) {
     // A validator that stores: a bad value is an error of usage that names the option.
