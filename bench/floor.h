@@ -6,8 +6,8 @@
 #include <memory>
 
 #include "bench/process.h"
+#include "tensorbroker/base/fd.h"
 #include "tensorbroker/base/status.h"
-#include "tensorbroker/ipc/fd.h"
 
 namespace tensorbroker::bench {
 

@@ -16,7 +16,7 @@
 #include <thread>
 
 #include "echo.grpc.pb.h"
-#include "tensorbroker/ipc/fd.h"
+#include "tensorbroker/base/fd.h"
 #include "tensorbroker/ipc/socket.h"
 
 namespace {

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "tensorbroker/base/fd.h"
 #include "tensorbroker/base/status.h"
 #include "tensorbroker/client/client.h"
-#include "tensorbroker/ipc/fd.h"
 
 namespace tensorbroker::bench {
 

@@ -17,9 +17,9 @@
 #include <utility>
 #include <vector>
 
+#include "tensorbroker/base/fd.h"
 #include "tensorbroker/base/mutex.h"
 #include "tensorbroker/client/client.h"
-#include "tensorbroker/ipc/fd.h"
 #include "tensorbroker/ipc/process.h"
 
 extern char** environ;

@@ -12,8 +12,8 @@
 #include <memory>
 #include <vector>
 
+#include "tensorbroker/base/fd.h"
 #include "tensorbroker/base/mutex.h"
-#include "tensorbroker/ipc/fd.h"
 
 namespace tensorbroker::internal {
 

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "tensorbroker/base/clock.h"
+#include "tensorbroker/base/fd.h"
 #include "tensorbroker/base/ids.h"
 #include "tensorbroker/base/mutex.h"
 #include "tensorbroker/base/status.h"
-#include "tensorbroker/ipc/fd.h"
 #include "tensorbroker/ipc/lease.h"
 #include "tensorbroker/proto/records.h"
 

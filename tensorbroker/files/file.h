@@ -7,20 +7,19 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
+#include "tensorbroker/base/fd.h"
 #include "tensorbroker/base/status.h"
 
 namespace tensorbroker::internal {
 
-// Owns one descriptor (close-on-exec). Not copyable; not thread-safe.
+// Owns one descriptor (close-on-exec). Move-only; not thread-safe.
 class File {
  public:
-  explicit File(int fd) : fd_(fd) {}
-  ~File();
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
+  explicit File(Fd fd) : fd_(std::move(fd)) {}
 
-  int fd() const { return fd_; }
+  int fd() const { return fd_.get(); }
 
   // Reads until `bytes` is full or the file ends; gives the count. Retries EINTR.
   StatusOr<size_t> Read(std::span<std::byte> bytes, const std::string& path);
@@ -30,11 +29,10 @@ class File {
   Status Close(const std::string& path);
 
  private:
-  int fd_;
+  Fd fd_;
 };
 
-// "`call` `path`: errno's text": kNotFound, kPermissionDenied, kResourceExhausted (no space, quota, size limit, too many
-// files), kInvalidArgument (a directory), or kUnavailable.
+// "`call` `path`: errno's text", with ErrnoStatus's codes.
 Status FileError(std::string_view call, const std::string& path, int error);
 
 }  // namespace tensorbroker::internal

@@ -34,7 +34,7 @@ class NpyReader {
   // kNotFound / kPermissionDenied  the file
   // kInvalidArgument, kOutOfRange  see ParseNpyHeader; `path` is a directory
   // kDataLoss                      the file is shorter than its header says: both sizes are named
-  // kUnavailable                   it cannot be read: errno's text
+  // kUnavailable / kInternal       it cannot be read: errno's text
   static StatusOr<NpyReader> Open(const std::string& path, std::optional<DType> dtype = {});
 
   NpyReader(NpyReader&&) noexcept;
@@ -49,7 +49,7 @@ class NpyReader {
   // kInvalidArgument  `bytes` is too small
   // kDataLoss         the file ends too early; `bytes` is partly written
   // kCancelled        `progress` returned false
-  // kUnavailable      it cannot be read: errno's text
+  // kUnavailable, kInternal  it cannot be read: errno's text
   Status ReadInto(std::span<std::byte> bytes, const FileProgress& progress = {});
 
  private:
@@ -79,7 +79,7 @@ struct WriteOptions {
 // kOutOfRange                    the header reaches outside `storage`
 // kFailedPrecondition            the tensor lies on a GPU
 // kCancelled                     `progress` returned false
-// kUnavailable                   it cannot be written: errno's text
+// kUnavailable / kInternal       it cannot be written: errno's text
 Status WriteNpy(const std::string& path, const Header& header, std::span<const std::byte> storage,
                 const WriteOptions& options = {});
 

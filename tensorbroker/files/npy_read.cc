@@ -38,9 +38,9 @@ NpyReader& NpyReader::operator=(NpyReader&&) noexcept = default;
 NpyReader::~NpyReader() = default;
 
 StatusOr<NpyReader> NpyReader::Open(const std::string& path, std::optional<DType> dtype) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY);
-  if (fd < 0) return internal::FileError("open", path, errno);
-  auto file = std::make_unique<internal::File>(fd);
+  Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
+  if (!fd.valid()) return internal::FileError("open", path, errno);
+  auto file = std::make_unique<internal::File>(std::move(fd));
 
   std::vector<std::byte> bytes(static_cast<size_t>(kNpyPreludeBytes));
   TB_ASSIGN_OR_RETURN(const size_t prelude, file->Read(bytes, path));
@@ -58,7 +58,7 @@ StatusOr<NpyReader> NpyReader::Open(const std::string& path, std::optional<DType
 
   // A regular file's length is known: say now, before anyone makes room for it, that it is too short.
   struct stat status = {};
-  if (::fstat(fd, &status) != 0) return internal::FileError("stat", path, errno);
+  if (::fstat(file->fd(), &status) != 0) return internal::FileError("stat", path, errno);
   const int64_t data_bytes = status.st_size - info->data_offset;
   if (S_ISREG(status.st_mode) && data_bytes < info->header.nbytes()) {
     return DataLossError(

@@ -154,17 +154,17 @@ Status WriteNpy(const std::string& path, const Header& header, std::span<const s
   if (IsDirectory(path)) return internal::FileError("write", path, EISDIR);
   if (options.old_file == OldFile::kKeep && IsReplaceable(path)) return IsThere(path);
   if (IsSpecial(path)) {
-    const int fd = ::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY);
-    if (fd < 0) return internal::FileError("open", path, errno);
-    internal::File file(fd);
+    Fd fd(::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY));
+    if (!fd.valid()) return internal::FileError("open", path, errno);
+    internal::File file(std::move(fd));
     return WriteTo(file, path, header, storage, options.progress);
   }
   const std::string beside = fmt::format("{}.{:016x}.tmp", path, RandomNonZero64());
   // The umask settles the mode, as for any file a program makes.
-  const int fd = ::open(beside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  if (fd < 0) return internal::FileError("create", path, errno);
+  Fd fd(::open(beside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+  if (!fd.valid()) return internal::FileError("create", path, errno);
   Temporary temporary(beside);
-  internal::File file(fd);
+  internal::File file(std::move(fd));
   TB_RETURN_IF_ERROR(WriteTo(file, path, header, storage, options.progress));
   return temporary.MoveTo(path, options.old_file);
 }

@@ -10,9 +10,9 @@
 #include <memory>
 
 #include "tensorbroker/base/clock.h"
+#include "tensorbroker/base/fd.h"
 #include "tensorbroker/base/status.h"
 #include "tensorbroker/ipc/event_loop.h"
-#include "tensorbroker/ipc/fd.h"
 #include "tensorbroker/ipc/peer.h"
 
 namespace tensorbroker {

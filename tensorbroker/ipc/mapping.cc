@@ -90,11 +90,8 @@ StatusOr<Mapping> Mapping::Map(int fd, int64_t offset_bytes, int64_t size_bytes,
     err = ENOMEM;
   }
   if (err == ENOMEM) return ExplainMapFailure(size_bytes);
-  if (err != 0) {
-    const Status status = ErrnoStatus(err, fmt::format("map {} bytes", size_bytes));
-    // ENODEV: the file has no pages (a socket, a pipe); mmap says EACCES for a pipe opened wrongly too.
-    return err == ENODEV ? FailedPreconditionError(Message(status)) : status;
-  }
+  // ENODEV: the file has no pages (a socket, a pipe); mmap says EACCES for a pipe opened wrongly too.
+  if (err != 0) return ErrnoStatus(err, fmt::format("map {} bytes", size_bytes));
   mapping.data_ = mapping.region_->region.get_address();
   mapping.size_bytes_ = size_bytes;
   mapping.access_ = access;

@@ -8,8 +8,8 @@
 #include <span>
 #include <string>
 
+#include "tensorbroker/base/fd.h"
 #include "tensorbroker/base/status.h"
-#include "tensorbroker/ipc/fd.h"
 
 namespace tensorbroker {
 

@@ -11,7 +11,7 @@
 #include <sstream>
 #include <string_view>
 
-#include "tensorbroker/ipc/fd.h"
+#include "tensorbroker/base/fd.h"
 
 namespace tensorbroker {
 namespace {

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "tensorbroker/base/fd.h"
 #include "tensorbroker/base/status.h"
-#include "tensorbroker/ipc/fd.h"
 
 namespace tensorbroker {
 

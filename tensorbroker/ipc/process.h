@@ -9,8 +9,8 @@
 #include <string>
 
 #include "tensorbroker/base/clock.h"
+#include "tensorbroker/base/fd.h"
 #include "tensorbroker/base/status.h"
-#include "tensorbroker/ipc/fd.h"
 
 namespace tensorbroker {
 

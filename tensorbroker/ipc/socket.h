@@ -15,8 +15,8 @@
 #include <utility>
 
 #include "tensorbroker/base/clock.h"
+#include "tensorbroker/base/fd.h"
 #include "tensorbroker/base/status.h"
-#include "tensorbroker/ipc/fd.h"
 
 namespace tensorbroker {
 

@@ -10,9 +10,9 @@
 #include <unordered_map>
 
 #include "tensorbroker/base/clock.h"
+#include "tensorbroker/base/fd.h"
 #include "tensorbroker/base/mutex.h"
 #include "tensorbroker/ipc/event_loop.h"
-#include "tensorbroker/ipc/fd.h"
 #include "tensorbroker/ipc/peer.h"
 #include "tensorbroker/server/sessions.h"
 

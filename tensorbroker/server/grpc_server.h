@@ -7,8 +7,8 @@
 #include <string>
 
 #include "tensorbroker/base/clock.h"
+#include "tensorbroker/base/fd.h"
 #include "tensorbroker/base/status.h"
-#include "tensorbroker/ipc/fd.h"
 #include "tensorbroker/server/broker.h"
 #include "tensorbroker/server/connections.h"
 

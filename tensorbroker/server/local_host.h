@@ -8,8 +8,8 @@
 #include <unordered_map>
 
 #include "tensorbroker/base/clock.h"
+#include "tensorbroker/base/fd.h"
 #include "tensorbroker/ipc/event_loop.h"
-#include "tensorbroker/ipc/fd.h"
 #include "tensorbroker/server/broker.h"
 #include "tensorbroker/server/lease_server.h"
 #include "tensorbroker/server/worker_pool.h"

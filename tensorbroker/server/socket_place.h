@@ -7,9 +7,9 @@
 #include <optional>
 #include <string>
 
+#include "tensorbroker/base/fd.h"
 #include "tensorbroker/base/status.h"
 #include "tensorbroker/ipc/directory.h"
-#include "tensorbroker/ipc/fd.h"
 
 namespace tensorbroker {
 

@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "tensorbroker/ipc/fd.h"
+#include "tensorbroker/base/fd.h"
 #include "tensorbroker/ipc/mapping.h"
 #include "tensorbroker/storage/huge_pages.h"
 

@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <string_view>
 
+#include "tensorbroker/base/fd.h"
 #include "tensorbroker/base/ids.h"
 #include "tensorbroker/base/status.h"
-#include "tensorbroker/ipc/fd.h"
 #include "tensorbroker/ipc/mapping.h"
 
 namespace tensorbroker {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "tensorbroker/ipc/fd.h"
+#include "tensorbroker/base/fd.h"
 
 namespace tensorbroker::cli {
 

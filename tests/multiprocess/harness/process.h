@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "tensorbroker/base/clock.h"
-#include "tensorbroker/ipc/fd.h"
+#include "tensorbroker/base/fd.h"
 
 namespace tensorbroker::testing {
 

@@ -8,9 +8,9 @@
 #include <optional>
 #include <string>
 
+#include "tensorbroker/base/fd.h"
 #include "tensorbroker/base/ids.h"
 #include "tensorbroker/base/status.h"
-#include "tensorbroker/ipc/fd.h"
 #include "tensorbroker/ipc/lease.h"
 #include "tensorbroker/v1/broker.grpc.pb.h"
 

@@ -1,8 +1,8 @@
 // A file descriptor with an owner, and errno as a Status.
 //
 // Each descriptor in the project is close-on-exec: what an exec'ed child inherits must never be a Storage.
-#ifndef TENSORBROKER_IPC_FD_H_
-#define TENSORBROKER_IPC_FD_H_
+#ifndef TENSORBROKER_BASE_FD_H_
+#define TENSORBROKER_BASE_FD_H_
 
 #include <string_view>
 #include <utility>
@@ -43,12 +43,13 @@ StatusOr<Fd> Dup(int fd);
 
 // "`what`: No such file or directory", with the code that fits `err`:
 // kNotFound ENOENT ENOTDIR ESRCH; kPermissionDenied EACCES EPERM EROFS ELOOP; kAlreadyExists EEXIST
-// EADDRINUSE; kResourceExhausted ENOSPC ENOMEM EMFILE ENFILE EDQUOT ENOBUFS; kUnavailable ECONNREFUSED
-// ECONNRESET EPIPE ENOTCONN EAGAIN; kDeadlineExceeded ETIMEDOUT; kInvalidArgument EINVAL ENAMETOOLONG
-// EOVERFLOW; kFailedPrecondition EBADF EBUSY ETXTBSY; kUnimplemented ENOSYS EOPNOTSUPP; kInternal all others.
+// EADDRINUSE; kResourceExhausted ENOSPC ENOMEM EMFILE ENFILE EDQUOT EFBIG ENOBUFS; kUnavailable ECONNREFUSED
+// ECONNRESET EPIPE ENOTCONN EAGAIN EIO; kDeadlineExceeded ETIMEDOUT; kInvalidArgument EINVAL ENAMETOOLONG
+// EOVERFLOW EISDIR; kFailedPrecondition EBADF ENODEV ENXIO EBUSY ETXTBSY; kUnimplemented ENOSYS EOPNOTSUPP;
+// kInternal all others.
 // For EMFILE and ENFILE the text names the limit and how to raise it.
 Status ErrnoStatus(int err, std::string_view what);
 
 }  // namespace tensorbroker
 
-#endif  // TENSORBROKER_IPC_FD_H_
+#endif  // TENSORBROKER_BASE_FD_H_

@@ -1,4 +1,4 @@
-#include "tensorbroker/ipc/fd.h"
+#include "tensorbroker/base/fd.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -65,6 +65,10 @@ TEST(Errnos, HaveTheCodeThatTheCallerCanActOn) {
   EXPECT_EQ(ErrnoStatus(EACCES, "x").code(), StatusCode::kPermissionDenied);
   EXPECT_EQ(ErrnoStatus(EPERM, "x").code(), StatusCode::kPermissionDenied);
   EXPECT_EQ(ErrnoStatus(ENOSPC, "x").code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(ErrnoStatus(EFBIG, "x").code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(ErrnoStatus(EISDIR, "x").code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(ErrnoStatus(EIO, "x").code(), StatusCode::kUnavailable);
+  EXPECT_EQ(ErrnoStatus(ENXIO, "x").code(), StatusCode::kFailedPrecondition);
   EXPECT_EQ(ErrnoStatus(EDQUOT, "x").code(), StatusCode::kResourceExhausted);
   EXPECT_EQ(ErrnoStatus(EEXIST, "x").code(), StatusCode::kAlreadyExists);
   EXPECT_EQ(ErrnoStatus(ECONNREFUSED, "x").code(), StatusCode::kUnavailable);

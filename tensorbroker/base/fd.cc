@@ -1,4 +1,4 @@
-#include "tensorbroker/ipc/fd.h"
+#include "tensorbroker/base/fd.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -31,6 +31,7 @@ StatusCode CodeOf(int err) {
     case EMFILE:
     case ENFILE:
     case EDQUOT:
+    case EFBIG:
     case ENOBUFS:
       return StatusCode::kResourceExhausted;
     case ECONNREFUSED:
@@ -38,14 +39,18 @@ StatusCode CodeOf(int err) {
     case EPIPE:
     case ENOTCONN:
     case EAGAIN:
+    case EIO:
       return StatusCode::kUnavailable;
     case ETIMEDOUT:
       return StatusCode::kDeadlineExceeded;
     case EINVAL:
     case ENAMETOOLONG:
     case EOVERFLOW:
+    case EISDIR:
       return StatusCode::kInvalidArgument;
     case EBADF:
+    case ENODEV:
+    case ENXIO:
     case EBUSY:
     case ETXTBSY:
       return StatusCode::kFailedPrecondition;
