@@ -2,7 +2,11 @@
 #ifndef TENSORBROKER_BASE_TEXT_H_
 #define TENSORBROKER_BASE_TEXT_H_
 
+#include <charconv>
+#include <cstdint>
+#include <optional>
 #include <string_view>
+#include <system_error>
 
 namespace tensorbroker {
 
@@ -12,6 +16,15 @@ inline std::string_view Trim(std::string_view text) {
   const size_t begin = text.find_first_not_of(kSpace);
   if (begin == std::string_view::npos) return {};
   return text.substr(begin, text.find_last_not_of(kSpace) + 1 - begin);
+}
+
+// The number that `text` begins with, after white space.
+inline std::optional<int64_t> LeadingNumber(std::string_view text) {
+  text = Trim(text);
+  int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc{}) return std::nullopt;
+  return number;
 }
 
 // Calls `visit` with each line, without its newline.

@@ -1,9 +1,7 @@
 #include "tensorbroker/cli/process.h"
 
 #include <fmt/format.h>
-#include <poll.h>
 #include <spawn.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,6 +13,7 @@
 
 #include "tensorbroker/cli/text.h"
 #include "tensorbroker/client/inspector.h"
+#include "tensorbroker/ipc/process.h"
 
 extern char** environ;
 
@@ -76,24 +75,10 @@ Status Exec(std::vector<std::string> argv) {
 StatusOr<Stopped> StopBroker(const Client& client, Duration timeout) {
   TB_ASSIGN_OR_RETURN(const BrokerInfo info, client.inspector().Info());
   // Before the request: a process that is gone already has no pidfd, and its pid may be another's.
-  const int pidfd = static_cast<int>(syscall(SYS_pidfd_open, info.pid, 0));
-  StatusOr<int32_t> pid = client.inspector().Stop();
-  Stopped stopped;
-  if (pid.ok()) stopped.pid = *pid;
-  if (pid.ok() && pidfd >= 0) {
-    const TimePoint deadline = DeadlineAfter(Clock::Real().Now(), timeout);
-    while (!stopped.ended) {
-      const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::Real().Now());
-      pollfd poll_fd{pidfd, POLLIN, 0};
-      const int ready = poll(&poll_fd, 1, static_cast<int>(std::clamp<int64_t>(left.count(), 0, 1'000'000)));
-      stopped.ended = ready == 1;
-      if (ready == 0 && Clock::Real().Now() >= deadline) break;
-      if (ready < 0 && errno != EINTR) break;
-    }
-  }
-  if (pidfd >= 0) close(pidfd);
+  const StatusOr<Fd> pidfd = PidfdOpen(info.pid);
+  const StatusOr<int32_t> pid = client.inspector().Stop();
   if (!pid.ok()) return pid.status();
-  return stopped;
+  return Stopped{*pid, pidfd.ok() && PidfdWait(pidfd->get(), timeout)};
 }
 
 Job::Job() {

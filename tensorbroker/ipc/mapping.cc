@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "tensorbroker/base/units.h"
+#include "tensorbroker/ipc/system_files.h"
 
 namespace tensorbroker {
 
@@ -35,17 +36,8 @@ int64_t CountLines(const std::string& path) {
   return lines;
 }
 
-int64_t ReadNumber(const std::string& path) {
-  int64_t number = -1;
-  std::ifstream(path) >> number;
-  return number;
-}
-
 // The address space in use, from statm's first field.
-int64_t AddressSpaceBytes() {
-  const int64_t pages = ReadNumber("/proc/self/statm");
-  return pages < 0 ? 0 : pages * PageSize();
-}
+int64_t AddressSpaceBytes() { return ReadNumber("/proc/self/statm").value_or(0) * PageSize(); }
 
 }  // namespace
 
@@ -107,7 +99,7 @@ int64_t PageSize() {
 
 Status ExplainMapFailure(int64_t size_bytes, const std::string& maps_path, const std::string& limit_path) {
   const int64_t maps = CountLines(maps_path);
-  const int64_t max_maps = ReadNumber(limit_path);
+  const int64_t max_maps = ReadNumber(limit_path).value_or(0);
   // The kernel refuses at the limit itself; what /proc shows beyond it (vsyscall) is not counted.
   if (max_maps > 0 && maps + 1 >= max_maps) {
     return ResourceExhaustedError(

@@ -5,13 +5,13 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <fstream>
 #include <optional>
-#include <sstream>
 #include <string_view>
 
 #include "tensorbroker/base/fd.h"
+#include "tensorbroker/ipc/mounts.h"
+#include "tensorbroker/ipc/system_files.h"
 
 namespace tensorbroker {
 namespace {
@@ -19,39 +19,12 @@ namespace {
 // v1 writes "no limit" as a number near 2^63, rounded to pages.
 constexpr int64_t kNoLimitBytes = int64_t{1} << 60;
 
-std::optional<int64_t> ReadNumber(const std::string& path) {
-  std::ifstream file(path);
-  int64_t number = 0;
-  if (!(file >> number)) return std::nullopt;  // "max" too
-  return number;
-}
-
-// The value of `key` in a file of "key value" lines.
-std::optional<int64_t> ReadKey(const std::string& path, std::string_view key) {
-  std::ifstream file(path);
-  for (std::string line; std::getline(file, line);) {
-    std::istringstream words(line);
-    std::string name;
-    int64_t value = 0;
-    if (words >> name >> value && name == key) return value;
-  }
-  return std::nullopt;
-}
-
 struct Hierarchy {
   std::string mount_point;  // "/sys/fs/cgroup"
   std::string root;         // which cgroup is seen there: "/", or a container's own
   std::string path;         // this process's cgroup
   bool v2 = false;
 };
-
-bool HasOption(const std::string& options, std::string_view wanted) {
-  std::istringstream stream(options);
-  for (std::string option; std::getline(stream, option, ',');) {
-    if (option == wanted) return true;
-  }
-  return false;
-}
 
 // Where the memory controller's hierarchies are mounted, and where this process is in them.
 std::vector<Hierarchy> FindHierarchies(const std::string& root) {
@@ -64,22 +37,13 @@ std::vector<Hierarchy> FindHierarchies(const std::string& root) {
     if (second == std::string::npos) continue;
     const std::string controllers = line.substr(first + 1, second - first - 1);
     if (line.starts_with("0::")) path_v2 = line.substr(second + 1);
-    if (HasOption(controllers, "memory")) path_v1 = line.substr(second + 1);
+    if (MountOption(controllers, "memory")) path_v1 = line.substr(second + 1);
   }
   std::vector<Hierarchy> found;
-  std::ifstream mounts(root + "/proc/self/mountinfo");
-  for (std::string line; std::getline(mounts, line);) {
-    // "31 23 0:27 ROOT MOUNTPOINT OPTIONS [tags] - TYPE SOURCE SUPER_OPTIONS"
-    const size_t dash = line.find(" - ");
-    if (dash == std::string::npos) continue;
-    std::istringstream head(line.substr(0, dash));
-    std::istringstream tail(line.substr(dash + 3));
-    std::string id, parent, device, in_root, mount_point, type, source, super_options;
-    head >> id >> parent >> device >> in_root >> mount_point;
-    tail >> type >> source >> super_options;
-    if (type == "cgroup2" && path_v2.has_value()) found.push_back({mount_point, in_root, *path_v2, true});
-    if (type == "cgroup" && path_v1.has_value() && HasOption(super_options, "memory")) {
-      found.push_back({mount_point, in_root, *path_v1, false});
+  for (const Mount& mount : ReadMounts(root)) {
+    if (mount.type == "cgroup2" && path_v2) found.push_back({mount.mount_point, mount.root, *path_v2, true});
+    if (mount.type == "cgroup" && path_v1 && MountOption(mount.options, "memory")) {
+      found.push_back({mount.mount_point, mount.root, *path_v1, false});
     }
   }
   return found;
@@ -96,8 +60,9 @@ std::optional<CgroupHeadroom> ReadLevel(const std::string& root, const std::stri
   level.path = limit_file;
   level.limit_bytes = *limit;
   const int64_t used = ReadNumber(root + used_file).value_or(0);
-  const int64_t reclaimable =
-      ReadKey(root + directory + "/memory.stat", v2 ? "inactive_file" : "total_inactive_file").value_or(0);
+  const int64_t reclaimable = NumberOfKey(ReadSystemFile(root + directory + "/memory.stat").value_or(""),
+                                          v2 ? "inactive_file" : "total_inactive_file")
+                                  .value_or(0);
   level.used_bytes = std::max<int64_t>(0, used - reclaimable);
   return level;
 }
@@ -128,7 +93,8 @@ StatusOr<FilesystemSpace> GetFilesystemSpace(int fd) {
 }
 
 StatusOr<int64_t> GetMemAvailable(const MemoryInfoOptions& options) {
-  const std::optional<int64_t> kib = ReadKey(options.root + "/proc/meminfo", "MemAvailable:");
+  const std::optional<int64_t> kib =
+      NumberOfKey(ReadSystemFile(options.root + "/proc/meminfo").value_or(""), "MemAvailable");
   if (!kib.has_value()) return UnimplementedError("read /proc/meminfo: there is no MemAvailable in it");
   return *kib * 1024;
 }

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <filesystem>
 #include <string_view>
 
 namespace tensorbroker {
@@ -106,6 +107,17 @@ StatusOr<std::string> ReadCommandLine(pid_t pid) {
     text += piece;
   }
   return brackets ? "[" + text + "]" : text;
+}
+
+std::optional<int64_t> CountFdsOf(pid_t pid) {
+  std::error_code error;
+  int64_t count = pid == getpid() ? -1 : 0;  // not the one that looks
+  for (std::filesystem::directory_iterator at(fmt::format("/proc/{}/fd", pid), error), end;
+       !error && at != end; at.increment(error)) {
+    ++count;
+  }
+  if (error) return std::nullopt;
+  return count;
 }
 
 }  // namespace tensorbroker

@@ -35,6 +35,9 @@ std::optional<uint64_t> PidfdInode(int pidfd);
 // kNotFound  no such process, or not ours to read
 StatusOr<std::string> ReadCommandLine(pid_t pid);
 
+// Descriptors that the process has open; nothing where it is not there, or not ours to read.
+std::optional<int64_t> CountFdsOf(pid_t pid);
+
 }  // namespace tensorbroker
 
 #endif  // TENSORBROKER_IPC_PROCESS_H_

@@ -4,42 +4,14 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
-#include <fstream>
 #include <optional>
-#include <sstream>
 #include <string_view>
+
+#include "tensorbroker/ipc/mounts.h"
+#include "tensorbroker/ipc/system_files.h"
 
 namespace tensorbroker {
 namespace {
-
-std::optional<int64_t> ReadNumber(const std::string& path) {
-  std::ifstream file(path);
-  int64_t number = 0;
-  if (!(file >> number)) return std::nullopt;
-  return number;
-}
-
-// "always within_size advise [never]" gives "never".
-std::string BracketedWord(const std::string& path) {
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  const size_t open = line.find('[');
-  const size_t close = line.find(']');
-  return open == std::string::npos || close == std::string::npos || close < open
-             ? ""
-             : line.substr(open + 1, close - open - 1);
-}
-
-// The value of huge= among "rw,size=24684084k,huge=advise"; "never", the kernel's default, where there is
-// none.
-std::string HugeOption(const std::string& options) {
-  std::istringstream stream(options);
-  for (std::string option; std::getline(stream, option, ',');) {
-    if (option.starts_with("huge=")) return option.substr(5);
-  }
-  return "never";
-}
 
 HugePagePolicy PolicyOf(const std::string& word, std::string_view where) {
   // "deny" and "force" are the kernel's test settings for all of shmem.
@@ -57,23 +29,15 @@ HugePagePolicy TmpfsHugePages(const std::string& path, const MemoryInfoOptions& 
   struct stat info {};
   if (stat(path.c_str(), &info) < 0) return PolicyOf("", where);
   const std::string device = fmt::format("{}:{}", major(info.st_dev), minor(info.st_dev));
-  std::ifstream mounts(options.root + "/proc/self/mountinfo");
-  for (std::string line; std::getline(mounts, line);) {
-    std::istringstream head(line);
-    std::string id, parent, mount_device;
-    head >> id >> parent >> mount_device;
-    const size_t dash = line.find(" - ");
-    if (mount_device != device || dash == std::string::npos) continue;
-    std::istringstream tail(line.substr(dash + 3));
-    std::string type, source, super_options;
-    tail >> type >> source >> super_options;
-    return PolicyOf(HugeOption(super_options), where);
+  for (const Mount& mount : ReadMounts(options.root)) {
+    // "never" is the kernel's default.
+    if (mount.device == device) return PolicyOf(MountOption(mount.options, "huge").value_or("never"), where);
   }
   return PolicyOf("", where);
 }
 
 HugePagePolicy MemfdHugePages(const MemoryInfoOptions& options) {
-  return PolicyOf(BracketedWord(options.root + "/sys/kernel/mm/transparent_hugepage/shmem_enabled"),
+  return PolicyOf(ReadChosenWord(options.root + "/sys/kernel/mm/transparent_hugepage/shmem_enabled"),
                   "shmem_enabled");
 }
 
@@ -83,13 +47,8 @@ int64_t TransparentHugePageBytes() {
 }
 
 StatusOr<std::string> FindHugetlbfs(const MemoryInfoOptions& options) {
-  std::ifstream mounts(options.root + "/proc/self/mountinfo");
-  for (std::string line; std::getline(mounts, line);) {
-    if (line.find(" - hugetlbfs ") == std::string::npos) continue;
-    std::istringstream head(line);
-    std::string id, parent, device, in_root, mount_point;
-    head >> id >> parent >> device >> in_root >> mount_point;
-    return mount_point;
+  for (const Mount& mount : ReadMounts(options.root)) {
+    if (mount.type == "hugetlbfs") return mount.mount_point;
   }
   return UnimplementedError(
       "use hugetlbfs: none is mounted here: `mount -t hugetlbfs none /dev/hugepages`, and set pages aside "
