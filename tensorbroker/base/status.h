@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "tensorbroker/base/utf8.h"
 
 namespace tensorbroker {
 
@@ -27,9 +28,7 @@ inline Status OkStatus() { return absl::OkStatus(); }
 // A Status of `code`; a message over kMaxMessageBytes is cut at a UTF-8 boundary and ends in "...".
 inline Status MakeStatus(StatusCode code, std::string_view message) {
   if (message.size() <= kMaxMessageBytes) return Status(code, {message.data(), message.size()});
-  size_t keep = kMaxMessageBytes - 3;
-  while (keep > 0 && (static_cast<unsigned char>(message[keep]) & 0xC0) == 0x80) --keep;
-  return Status(code, std::string(message.substr(0, keep)) + "...");
+  return Status(code, std::string(Utf8Prefix(message, kMaxMessageBytes - 3)) + "...");
 }
 
 // clang-format off

@@ -95,6 +95,11 @@ std::string HumanDuration(Duration duration) {
   return fmt::format("{:.0f} d", ns / 86400e9);
 }
 
+std::string HumanPercent(int64_t part, int64_t whole) {
+  return fmt::format("{:.0f} %",
+                     whole <= 0 ? 0.0 : 100.0 * static_cast<double>(part) / static_cast<double>(whole));
+}
+
 StatusOr<int64_t> ParseBytes(std::string_view text) {
   Quantity quantity;
   const bool split = SplitQuantity(text, quantity);

@@ -16,6 +16,9 @@ std::string HumanBytes(int64_t bytes);
 // "850 us", "12 ms", "3.2 s", "4 min", "2 h", "5 d".
 std::string HumanDuration(Duration duration);
 
+// "37 %"; of nothing it is "0 %".
+std::string HumanPercent(int64_t part, int64_t whole);
+
 // "4096", "64KiB", "64K", "1.5 GiB", "2GB": K, M, G and T with or without iB are powers of 1,024; KB, MB, GB,
 // TB of 1,000. Case does not matter.
 // kInvalidArgument  anything else, a negative number, or one over 2^63 - 1

@@ -26,11 +26,6 @@ constexpr size_t kExamples = 3;        // how many of a kind are named
 
 using Findings = std::vector<Finding>;
 
-std::string Percent(int64_t part, int64_t whole) {
-  return fmt::format("{:.0f} %",
-                     whole == 0 ? 0.0 : 100.0 * static_cast<double>(part) / static_cast<double>(whole));
-}
-
 bool IsOver(int64_t part, double share, int64_t whole) {
   return whole > 0 && static_cast<double>(part) >= share * static_cast<double>(whole);
 }
@@ -165,7 +160,7 @@ void CheckHoards(const Facts& facts, Findings& findings) {
          fmt::format(
              "{} alone holds {} Storage{} without a name, {}{}", Who(pid, hoard.label), hoard.storages,
              hoard.storages == 1 ? "" : "s", HumanBytes(hoard.bytes),
-             capacity > 0 ? fmt::format(" ({} of the capacity)", Percent(hoard.bytes, capacity)) : ""),
+             capacity > 0 ? fmt::format(" ({} of the capacity)", HumanPercent(hoard.bytes, capacity)) : ""),
          fmt::format("see `tensorctl ls --holder {} --sort bytes`; drop tensors there, or end the process",
                      pid)});
   }
@@ -179,7 +174,8 @@ void CheckCapacity(const Facts& facts, Findings& findings) {
     findings.push_back(
         {"capacity", full ? Severity::kError : Severity::kWarning,
          fmt::format("{} of {} are used ({}); the capacity is bound by {}", HumanBytes(broker.used_bytes),
-                     HumanBytes(broker.capacity_bytes), Percent(broker.used_bytes, broker.capacity_bytes),
+                     HumanBytes(broker.capacity_bytes),
+                     HumanPercent(broker.used_bytes, broker.capacity_bytes),
                      Printable(broker.capacity_bound_by)),
          "`tensorctl who` shows who holds most; remove names with `tensorctl rm`, or raise what binds it"});
   }

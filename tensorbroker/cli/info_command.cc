@@ -16,11 +16,6 @@ namespace {
 
 constexpr double kNear = 0.8;  // of a limit: worth a colour
 
-std::string Percent(int64_t part, int64_t whole) {
-  return fmt::format("{:.0f} %",
-                     whole <= 0 ? 0.0 : 100.0 * static_cast<double>(part) / static_cast<double>(whole));
-}
-
 std::string Summary(const BrokerInfo& info, const std::string& socket, const Context& context) {
   const Console& console = context.console();
   std::string text = console.Paint(Style::kBold, "tensorbrokerd " + Printable(info.version)) +
@@ -32,9 +27,9 @@ std::string Summary(const BrokerInfo& info, const std::string& socket, const Con
   add("instance", Printable(info.instance));
   add("capacity",
       fmt::format("{}, bound by {}", context.Bytes(info.capacity_bytes), Printable(info.capacity_bound_by)));
-  add("used",
-      fmt::format("{} ({}): {} Storages, {} names, {} sessions", context.Bytes(info.used_bytes),
-                  Percent(info.used_bytes, info.capacity_bytes), info.storages, info.names, info.sessions));
+  add("used", fmt::format("{} ({}): {} Storages, {} names, {} sessions", context.Bytes(info.used_bytes),
+                          HumanPercent(info.used_bytes, info.capacity_bytes), info.storages, info.names,
+                          info.sessions));
   add("quarantined", context.Bytes(info.quarantined_bytes));
   std::string memory = Printable(info.memory);
   if (info.filesystem_size_bytes > 0) {

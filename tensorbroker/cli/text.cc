@@ -6,39 +6,10 @@
 
 #include <cstdint>
 
+#include "tensorbroker/base/utf8.h"
+
 namespace tensorbroker::cli {
 namespace {
-
-struct CodePoint {
-  uint32_t value = 0;
-  size_t bytes = 0;  // 0: no UTF-8 begins here
-};
-
-// Reads one character; overlong forms, surrogates and values past U+10FFFF are no UTF-8.
-CodePoint Decode(std::string_view text) {
-  const auto byte = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
-  const uint8_t first = byte(0);
-  if (first < 0x80) return {first, 1};
-  size_t bytes = 0;
-  uint32_t value = 0;
-  uint32_t least = 0;
-  if (first >= 0xC2 && first <= 0xDF) {
-    bytes = 2, value = first & 0x1Fu, least = 0x80;
-  } else if (first >= 0xE0 && first <= 0xEF) {
-    bytes = 3, value = first & 0x0Fu, least = 0x800;
-  } else if (first >= 0xF0 && first <= 0xF4) {
-    bytes = 4, value = first & 0x07u, least = 0x10000;
-  } else {
-    return {};
-  }
-  if (text.size() < bytes) return {};
-  for (size_t i = 1; i < bytes; ++i) {
-    if ((byte(i) & 0xC0) != 0x80) return {};
-    value = value << 6 | (byte(i) & 0x3Fu);
-  }
-  if (value < least || value > 0x10FFFF || (value >= 0xD800 && value <= 0xDFFF)) return {};
-  return {value, bytes};
-}
 
 // Characters that a terminal acts on, or that hide: C0, DEL, C1, soft hyphen, zero-width and direction marks, separators,
 // tags, private use and non-characters.
@@ -66,7 +37,7 @@ std::string Printable(std::string_view text) {
   std::string printable;
   printable.reserve(text.size());
   while (!text.empty()) {
-    const CodePoint c = Decode(text);
+    const CodePoint c = DecodeUtf8(text);
     const size_t taken = c.bytes == 0 ? 1 : c.bytes;
     if (c.bytes == 0) {
       printable += fmt::format("\\x{:02x}", static_cast<uint8_t>(text[0]));
@@ -91,7 +62,7 @@ std::string Printable(std::string_view text) {
 int DisplayWidth(std::string_view text) {
   int columns = 0;
   while (!text.empty()) {
-    const CodePoint c = Decode(text);
+    const CodePoint c = DecodeUtf8(text);
     columns += c.bytes == 0 ? 1 : Columns(c.value);
     text.remove_prefix(c.bytes == 0 ? 1 : c.bytes);
   }
@@ -103,7 +74,7 @@ std::string Cut(std::string_view text, int columns) {
   std::string kept;
   int used = 1;  // of the ellipsis
   while (!text.empty()) {
-    const CodePoint c = Decode(text);
+    const CodePoint c = DecodeUtf8(text);
     const size_t bytes = c.bytes == 0 ? 1 : c.bytes;
     used += c.bytes == 0 ? 1 : Columns(c.value);
     if (used > columns) break;

@@ -5,20 +5,16 @@
 #include <cstdint>
 #include <utility>
 
+#include "tensorbroker/base/hash.h"
+
 namespace tensorbroker::internal {
 
 namespace {
 
 constexpr std::string_view kMagic = "TBH";
 constexpr char kVersion = '1';
-constexpr size_t kChecksumBytes = 8;
-
-// FNV-1a: against cut and mangled bytes; against forgers there is the token.
-uint64_t Checksum(std::string_view bytes) {
-  uint64_t sum = 0xCBF29CE484222325u;
-  for (const char c : bytes) sum = (sum ^ static_cast<unsigned char>(c)) * 0x100000001B3u;
-  return sum;
-}
+constexpr size_t kChecksumBytes =
+    8;  // FNV-1a: against cut and mangled bytes; against forgers there is the token
 
 void PutFixed(uint64_t value, size_t bytes, std::string* out) {
   for (size_t i = 0; i < bytes; ++i) out->push_back(static_cast<char>(value >> (8 * i)));
@@ -99,7 +95,7 @@ std::string EncodeHandle(const TransferHandle& handle) {
   PutVarint(static_cast<uint64_t>(header.offset_bytes()), &out);
   for (const int64_t size : header.shape()) PutVarint(static_cast<uint64_t>(size), &out);
   for (const int64_t stride : header.strides()) PutVarint(ZigZag(stride), &out);
-  PutFixed(Checksum(out), kChecksumBytes, &out);
+  PutFixed(Fnv1a(out), kChecksumBytes, &out);
   return out;
 }
 
@@ -117,7 +113,7 @@ StatusOr<TransferHandle> DecodeHandle(std::string_view bytes) {
     return InvalidArgumentError("Import: these bytes are no handle of Tensor::Export");
   }
   const std::string_view body = bytes.substr(0, bytes.size() - kChecksumBytes);
-  if (Reader(bytes.substr(body.size())).Fixed(kChecksumBytes) != Checksum(body)) {
+  if (Reader(bytes.substr(body.size())).Fixed(kChecksumBytes) != Fnv1a(body)) {
     return InvalidArgumentError(
         "Import: the handle was cut short or altered on its way (its checksum differs)");
   }

@@ -55,12 +55,7 @@ Status CheckHeader(const LeaseHeader& header) {
 }  // namespace
 
 std::string EncodeLeaseFrame(const LeaseFrame& frame) {
-  std::string_view payload = frame.payload;
-  if (payload.size() > kMaxLeasePayloadBytes) {
-    size_t keep = kMaxLeasePayloadBytes;
-    while (keep > 0 && (static_cast<unsigned char>(payload[keep]) & 0xC0) == 0x80) --keep;
-    payload = payload.substr(0, keep);
-  }
+  const std::string_view payload = Utf8Prefix(frame.payload, kMaxLeasePayloadBytes);
   const LeaseHeader header{kLeaseMagic,
                            static_cast<uint16_t>(frame.type),
                            static_cast<uint16_t>(payload.size()),

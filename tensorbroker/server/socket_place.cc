@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "tensorbroker/base/hash.h"
 #include "tensorbroker/ipc/socket.h"
 
 namespace tensorbroker {
@@ -127,10 +128,6 @@ void SocketPlace::RemoveSocket() {
   if (std::exchange(listening_, false)) unlinkat(directory_.get(), base().c_str(), 0);
 }
 
-std::string SocketPlace::InstanceName() const {
-  uint64_t hash = 0xCBF29CE484222325;  // FNV-1a
-  for (const char c : path_) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3;
-  return fmt::format("{:016x}", hash);
-}
+std::string SocketPlace::InstanceName() const { return fmt::format("{:016x}", Fnv1a(path_)); }
 
 }  // namespace tensorbroker

@@ -18,6 +18,11 @@ TEST(Units, BytesAreWrittenForPeople) {
   EXPECT_EQ(HumanBytes(std::numeric_limits<int64_t>::max()), "8.0 EiB");
 }
 
+TEST(Units, SharesAreWholePercents) {
+  EXPECT_EQ(HumanPercent(1, 3), "33 %");
+  EXPECT_EQ(HumanPercent(5, 0), "0 %");
+}
+
 TEST(Units, BytesReadBack) {
   EXPECT_EQ(*ParseBytes("0"), 0);
   EXPECT_EQ(*ParseBytes("9223372036854775807"), std::numeric_limits<int64_t>::max());

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tensorbroker/base/hash.h"
+
 namespace tensorbroker::internal {
 namespace {
 
@@ -62,8 +64,7 @@ TEST(Handle, CutOrAlteredAtAnyByteIsRefused) {
 TEST(Handle, WithAHeaderThatCannotBeIsRefused) {
   std::string bytes = EncodeHandle(Example());
   const auto resign = [](std::string body) {
-    uint64_t sum = 0xCBF29CE484222325u;
-    for (const char c : body) sum = (sum ^ static_cast<unsigned char>(c)) * 0x100000001B3u;
+    const uint64_t sum = Fnv1a(body);
     for (int i = 0; i < 8; ++i) body.push_back(static_cast<char>(sum >> (8 * i)));
     return body;
   };
