@@ -8,6 +8,7 @@
 #include "tensorbroker/cli/json.h"
 #include "tensorbroker/cli/process.h"
 #include "tensorbroker/cli/text.h"
+#include "tensorbroker/client/daemon_program.h"
 
 namespace tensorbroker::cli {
 namespace {
@@ -16,7 +17,7 @@ constexpr int kNotExecutable = 126;  // as shells have it
 constexpr int kNoSuchCommand = 127;
 
 StatusOr<int> Serve(Context& context, const std::vector<std::string>& arguments) {
-  TB_ASSIGN_OR_RETURN(std::string daemon, FindDaemon());
+  TB_ASSIGN_OR_RETURN(std::string daemon, internal::FindDaemon());
   std::vector<std::string> argv = {std::move(daemon)};
   if (!context.options().socket.empty()) {
     argv.push_back("--socket");
@@ -61,7 +62,8 @@ void AddBrokerCommands(CommandLine& line) {
   const auto serve = std::make_shared<std::vector<std::string>>();
   line.Add("serve", "Start a broker in the foreground")
       .Describe(
-          "Becomes tensorbrokerd ($TENSORBROKER_DAEMON, else beside this program, else in $PATH) with all "
+          "Becomes tensorbrokerd ($TENSORBROKER_DAEMON, else beside this program or its library, else in "
+          "$PATH) with all "
           "that follows; "
           "`tensorbrokerd --help` lists its options. Options of tensorctl stand before the word serve. Ends "
           "on Ctrl-C, "

@@ -5,11 +5,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
-#include <filesystem>
 
 #include "tensorbroker/cli/text.h"
 #include "tensorbroker/client/inspector.h"
@@ -19,13 +16,6 @@ extern char** environ;
 
 namespace tensorbroker::cli {
 namespace {
-
-constexpr const char* kDaemon = "tensorbrokerd";
-
-bool IsExecutable(const std::string& path) {
-  std::error_code error;
-  return std::filesystem::is_regular_file(path, error) && access(path.c_str(), X_OK) == 0;
-}
 
 std::vector<char*> Pointers(std::vector<std::string>& argv) {
   std::vector<char*> pointers;
@@ -43,28 +33,6 @@ Status StartError(const std::string& program, int error) {
 }
 
 }  // namespace
-
-StatusOr<std::string> FindDaemon() {
-  if (const char* named = std::getenv("TENSORBROKER_DAEMON"); named != nullptr && *named != '\0') {
-    if (IsExecutable(named)) return std::string(named);
-    return NotFoundError(
-        fmt::format("$TENSORBROKER_DAEMON is {}, which is no executable file", Printable(named)));
-  }
-  std::error_code error;
-  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
-  const std::string beside = (self.parent_path() / kDaemon).string();
-  if (!error && IsExecutable(beside)) return beside;
-  const char* const path = std::getenv("PATH");
-  std::string_view left = path == nullptr ? "" : path;
-  while (!left.empty()) {
-    const size_t end = std::min(left.find(':'), left.size());
-    const std::string candidate = std::string(left.substr(0, end)) + "/" + kDaemon;
-    if (end > 0 && IsExecutable(candidate)) return candidate;
-    left.remove_prefix(std::min(end + 1, left.size()));
-  }
-  return NotFoundError(fmt::format("no {}: looked at {} and in $PATH; set $TENSORBROKER_DAEMON to its path",
-                                   kDaemon, Printable(beside)));
-}
 
 Status Exec(std::vector<std::string> argv) {
   const std::vector<char*> pointers = Pointers(argv);

@@ -1,4 +1,4 @@
-// Other programs: the daemon that `serve` and `run` start, and waiting for a process's end.
+// Other programs: becoming one, running one, and waiting for a process's end.
 #ifndef TENSORBROKER_CLI_PROCESS_H_
 #define TENSORBROKER_CLI_PROCESS_H_
 
@@ -13,10 +13,6 @@
 #include "tensorbroker/client/client.h"
 
 namespace tensorbroker::cli {
-
-// The tensorbrokerd to start: $TENSORBROKER_DAEMON, else beside this program, else in $PATH.
-// kNotFound  none of them is an executable file: each place is named
-StatusOr<std::string> FindDaemon();
 
 // Replaces this process by `argv` (argv[0] is a path). Comes back only with the error.
 // kNotFound, kPermissionDenied, kUnavailable  what execve(2) says

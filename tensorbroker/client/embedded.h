@@ -9,11 +9,6 @@
 
 namespace tensorbroker::internal {
 
-// The tensorbrokerd to start: `wanted`, else $TENSORBROKER_DAEMON, else beside this program, beside this library (or in the
-// bin directory next to its own), in $PATH.
-// kNotFound  none is there: names each place
-StatusOr<std::string> FindDaemon(const std::string& wanted);
-
 // Starts a broker on a fresh socket in a private directory, and returns the socket once it serves. The broker ends with this
 // process, however that ends; a clean exit waits for it and removes the directory. Thread-safe.
 // kNotFound           no tensorbrokerd

@@ -6,7 +6,6 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -18,16 +17,16 @@
 #include <fstream>
 #include <sstream>
 
-#include "tensorbroker/ipc/process.h"
+#include "tensorbroker/client/daemon_program.h"
 #include "tests/support/child_process.h"
-
-extern char** environ;
 
 namespace tensorbroker::testing {
 
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr Duration kStartTimeout = std::chrono::seconds(30);
 
 StatusOr<std::string> MakeTempDirectory(const std::string& parent) {
   std::string path = parent + "/tb-test-XXXXXX";
@@ -80,46 +79,12 @@ StatusOr<std::unique_ptr<BrokerProcess>> BrokerProcess::Start(std::vector<std::s
 }
 
 Status BrokerProcess::Launch() {
-  int ready[2];
-  if (pipe2(ready, O_CLOEXEC) != 0) return ErrnoStatus(errno, "pipe2");
-  Fd ready_read(ready[0]);
-  Fd ready_write(ready[1]);
-
-  // So that it ends with the test, however that ends.
-  TB_ASSIGN_OR_RETURN(const Fd self, PidfdOpen(getpid()));
-  std::vector<std::string> words = arguments_;
-  words.insert(words.end(), {"--ready-fd", std::to_string(ready_write.get()), "--parent-pidfd",
-                             std::to_string(self.get())});
-  std::vector<char*> argv;
-  for (std::string& word : words) argv.push_back(word.data());
-  argv.push_back(nullptr);
-
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_addopen(&actions, 2, log_path_.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
-  // Onto themselves: that clears close-on-exec.
-  posix_spawn_file_actions_adddup2(&actions, ready_write.get(), ready_write.get());
-  posix_spawn_file_actions_adddup2(&actions, self.get(), self.get());
-  const int error = posix_spawn(&pid_, argv[0], &actions, nullptr, argv.data(), environ);
-  posix_spawn_file_actions_destroy(&actions);
-  if (error != 0) {
-    pid_ = 0;
-    return ErrnoStatus(error, "posix_spawn " + arguments_[0]);
-  }
-  ready_write.reset();
+  const Fd log(open(log_path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
+  if (!log.valid()) return ErrnoStatus(errno, "open " + log_path_);
+  TB_ASSIGN_OR_RETURN(const auto daemon, tensorbroker::internal::StartDaemon(arguments_, log, kStartTimeout));
+  pid_ = daemon.pid;
   killed_ = false;
-
-  pollfd wait{ready_read.get(), POLLIN, 0};
-  const int polled = poll(&wait, 1, 30'000);
-  char byte = 0;
-  if (polled == 1 && read(ready_read.get(), &byte, 1) == 1) return OkStatus();
-  if (polled == 0) kill(pid_, SIGKILL);
-  const int code = WaitForExit(pid_);
-  pid_ = 0;
-  return InternalError(fmt::format("tensorbrokerd {} (exit {}): {}",
-                                   polled == 0 ? "was not ready in 30 s" : "ended at start", code,
-                                   LastLines(log())));
+  return OkStatus();
 }
 
 BrokerProcess::~BrokerProcess() {

@@ -21,7 +21,7 @@ namespace tensorbroker::testing {
 class BrokerProcess {
  public:
   // Starts a broker with `arguments` after the fixture's own (--socket, --shm-dir, --instance, --log-level);
-  // waits until it serves. kInternal: it did not, with its last log lines.
+  // waits until it serves. Codes as StartDaemon; the text has its last words.
   static StatusOr<std::unique_ptr<BrokerProcess>> Start(std::vector<std::string> arguments = {});
   ~BrokerProcess();
   BrokerProcess(const BrokerProcess&) = delete;
