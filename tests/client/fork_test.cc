@@ -11,17 +11,14 @@
 
 #include "tests/client/connect.h"
 #include "tests/support/fork_under_tsan.h"
+#include "tests/support/scale.h"
 
 namespace tensorbroker::testing {
 namespace {
 
 using ::testing::HasSubstr;
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr int kForks = 40;
-#else
-constexpr int kForks = 200;
-#endif
+constexpr int kForks = kSanitized ? 40 : 200;
 
 // Case P1.
 TEST(Fork, AnyCallInTheChildWorksOnAFreshSession) {

@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "tests/client/connect.h"
+#include "tests/support/scale.h"
 
 namespace tensorbroker::testing {
 namespace {
@@ -93,9 +94,7 @@ TB_CHILD(AttacherWithLittleAddressSpace) {
 
 // Case L2.
 TEST(ClientLimits, NoAddressSpaceIsNamedAndTheHoldGivenBack) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "the sanitizer reserves terabytes of address space";
-#endif
+  if (kSanitized) GTEST_SKIP() << "the sanitizer reserves terabytes of address space";
   const auto broker = StartBroker({"--memory", "memfd"});
   const Client client = ConnectTo(*broker);
   StatusOr<Tensor> large = client.Empty({1 << 28});

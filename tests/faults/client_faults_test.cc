@@ -63,7 +63,7 @@ TEST_F(ClientFaults, ManyThreadsThatConnectAttachAndCloseAbruptlyLeaveNothingBeh
   const StatusOr<StorageId> id = a.Create("t", 4096, 1);
   TB_ASSERT_OK(id.status());
   const uint64_t sessions = Info().sessions;
-  const int rounds = LongOr(1000, kSanitized ? 4 : 15);
+  const int rounds = LongOr(1000, kSanitized ? 25 : 300);
   std::atomic<int> attached{0};
   std::vector<std::thread> threads;
   for (int i = 0; i < 32; ++i) {

@@ -132,7 +132,7 @@ TEST_F(SmallTmpfs, AReaderGoesOnWhileItsStorageIsDeletedAndTheFilesystemFilled) 
   auto reader = ChildProcess::Spawn("OpenAndReadUntilDeleted", {socket()});
   ASSERT_EQ(reader.Receive(), "ready");
   Agent& a = StartAgent("A");
-  for (int i = 0; i < LongOr(50, 5); ++i) {
+  for (int i = 0; i < LongOr(50, kSanitized ? 5 : 50); ++i) {
     const std::string name = fmt::format("t/{}", i);
     const StatusOr<StorageId> id = a.Create("t", 16 * kMiB, 1);
     TB_ASSERT_OK(id.status());

@@ -13,20 +13,15 @@
 #include <string>
 
 #include "tests/ipc/scratch.h"
+#include "tests/support/scale.h"
 
 namespace tensorbroker {
 namespace {
 
 using ::testing::HasSubstr;
 using testing::InChild;
+using testing::kSanitized;
 using testing::ScratchDirectory;
-
-constexpr bool kSanitized =
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    true;
-#else
-    false;
-#endif
 
 Fd NewFile(int64_t bytes) {
   Fd fd(memfd_create("mapping_test", MFD_CLOEXEC | MFD_ALLOW_SEALING));

@@ -72,7 +72,7 @@ TEST_F(Fork, AForkedChildCallsOnASessionOfItsOwnAndTheParentWorksOn) {
   FillPattern(tensor->storage().mutable_bytes(), 1);
   TB_ASSERT_OK(tensor->Publish("x"));
   const uint64_t sessions = Info().sessions;
-  const int runs = LongOr(200, kSanitized ? 6 : 25);
+  const int runs = LongOr(200, kSanitized ? 6 : 200);
   auto child = ChildProcess::Spawn("ForkRepeatedly", {socket(), std::to_string(runs)});
   EXPECT_EQ(child.Receive(300s), "ok");
   EXPECT_EQ(child.Wait(), 0);
@@ -131,8 +131,8 @@ TEST_P(ForkSupport, WorkersForkedWhileAThreadCallsNeitherHangNorFail) {
   FillPattern(tensor->storage().mutable_bytes(), 1);
   TB_ASSERT_OK(tensor->Publish("x"));
   setenv("GRPC_ENABLE_FORK_SUPPORT", GetParam(), 1);
-  auto child =
-      ChildProcess::Spawn("ForkUnderCalls", {socket(), std::to_string(LongOr(100, kSanitized ? 2 : 5)), "8"});
+  auto child = ChildProcess::Spawn("ForkUnderCalls",
+                                   {socket(), std::to_string(LongOr(100, kSanitized ? 2 : 100)), "8"});
   unsetenv("GRPC_ENABLE_FORK_SUPPORT");
   const std::optional<std::string> said = child.Receive(600s);
   ASSERT_TRUE(said);

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <functional>
 
 #include "tensorbroker/ipc/socket.h"
 #include "tests/multiprocess/harness/fixture.h"
@@ -150,6 +151,26 @@ TEST_F(Uids, ARefusalNamesNoHolderOfAnotherUid) {
   }
 }
 
+// The broker that `start` starts does not serve while `directory` is another uid's, nor while it is a link to `elsewhere`.
+void ExpectRefused(const std::string& directory, mode_t mode, const std::string& elsewhere,
+                   const std::function<Process()>& start) {
+  const auto refused = [&](const std::string& reason) {
+    Process broker = start();
+    const Exit exit = broker.Wait();
+    EXPECT_GT(exit.code, 0) << "signal " << exit.signal;
+    EXPECT_NE(broker.Stderr().find(directory), std::string::npos) << broker.Stderr();
+    EXPECT_NE(broker.Stderr().find(reason), std::string::npos) << broker.Stderr();
+  };
+  ASSERT_EQ(mkdir(directory.c_str(), mode), 0);
+  ASSERT_EQ(chown(directory.c_str(), kNobody, kNobody), 0);
+  refused("65534");
+  ASSERT_EQ(rmdir(directory.c_str()), 0);
+  ASSERT_EQ(symlink(elsewhere.c_str(), directory.c_str()), 0);
+  refused("link");
+  EXPECT_TRUE(fs::is_empty(elsewhere));
+  ASSERT_EQ(unlink(directory.c_str()), 0);
+}
+
 // Case S5: the Segments' directory.
 TEST_F(Uids, ADirectoryOfSegmentsThatSomeoneElseMadeIsRefused) {
   TB_REQUIRE_ROOT();
@@ -159,21 +180,7 @@ TEST_F(Uids, ADirectoryOfSegmentsThatSomeoneElseMadeIsRefused) {
   const std::vector<std::string> args = {
       "--socket", MakeDirectory() + "/broker.sock", "--shm-dir", shm, "--instance", "squat", "--memory",
       "shm"};
-  const auto refused = [&](const std::string& reason) {
-    Process broker = Process::Start(DaemonPath(), args);
-    const Exit exit = broker.Wait();
-    EXPECT_GT(exit.code, 0) << "signal " << exit.signal;
-    EXPECT_NE(broker.Stderr().find(directory), std::string::npos) << broker.Stderr();
-    EXPECT_NE(broker.Stderr().find(reason), std::string::npos) << broker.Stderr();
-  };
-  ASSERT_EQ(mkdir(directory.c_str(), 0700), 0);
-  ASSERT_EQ(chown(directory.c_str(), kNobody, kNobody), 0);
-  refused("65534");
-  ASSERT_EQ(rmdir(directory.c_str()), 0);
-  ASSERT_EQ(symlink(elsewhere.c_str(), directory.c_str()), 0);
-  refused("link");
-  EXPECT_TRUE(fs::is_empty(elsewhere));
-  ASSERT_EQ(unlink(directory.c_str()), 0);
+  ExpectRefused(directory, 0700, elsewhere, [&] { return Process::Start(DaemonPath(), args); });
 }
 
 // Case S5: the socket's directory, on the default path of a uid.
@@ -185,23 +192,10 @@ TEST_F(Uids, ADirectoryOfTheSocketThatSomeoneElseMadeIsRefused) {
   const std::string shm = MakeDirectory("/dev/shm");
   ASSERT_EQ(chown(shm.c_str(), kAlice, kAlice), 0);
   ASSERT_EQ(chown(elsewhere.c_str(), kAlice, kAlice), 0);
-  const auto refused = [&](const std::string& reason) {
-    Process broker =
-        Process::Start(DaemonPath(), {"--shm-dir", shm},
-                       {.uid = kAlice, .env = {"XDG_RUNTIME_DIR=/nonexistent", "TENSORBROKER_SOCKET="}});
-    const Exit exit = broker.Wait();
-    EXPECT_GT(exit.code, 0) << "signal " << exit.signal;
-    EXPECT_NE(broker.Stderr().find(directory), std::string::npos) << broker.Stderr();
-    EXPECT_NE(broker.Stderr().find(reason), std::string::npos) << broker.Stderr();
-  };
-  ASSERT_EQ(mkdir(directory.c_str(), 0755), 0);
-  ASSERT_EQ(chown(directory.c_str(), kNobody, kNobody), 0);
-  refused("65534");
-  ASSERT_EQ(rmdir(directory.c_str()), 0);
-  ASSERT_EQ(symlink(elsewhere.c_str(), directory.c_str()), 0);
-  refused("link");
-  EXPECT_TRUE(fs::is_empty(elsewhere));
-  ASSERT_EQ(unlink(directory.c_str()), 0);
+  ExpectRefused(directory, 0755, elsewhere, [&] {
+    return Process::Start(DaemonPath(), {"--shm-dir", shm},
+                          {.uid = kAlice, .env = {"XDG_RUNTIME_DIR=/nonexistent", "TENSORBROKER_SOCKET="}});
+  });
 }
 
 // Case S5: the client's side.

@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <new>
 
-#include "tests/tensor/programs.h"
+#include "tests/support/scale.h"
 
 #if TB_SANITIZED
 

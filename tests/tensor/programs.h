@@ -6,21 +6,12 @@
 #include <cstdlib>
 #include <string>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define TB_SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define TB_SANITIZED 1
-#endif
-#endif
-#ifndef TB_SANITIZED
-#define TB_SANITIZED 0
-#endif
+#include "tests/support/scale.h"
 
 namespace tensorbroker {
 
 // A sanitizer costs a factor of ten and more.
-inline constexpr uint64_t kPrograms = TB_SANITIZED ? 5'000 : 100'000;
+inline constexpr uint64_t kPrograms = testing::kSanitized ? 5'000 : 100'000;
 
 // The first program's seed: 1, or $TENSORBROKER_TEST_SEED.
 inline uint64_t RandomSeed() {

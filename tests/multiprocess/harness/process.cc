@@ -20,11 +20,6 @@
 
 namespace tensorbroker::testing {
 
-int LongOr(int full, int brief) {
-  const char* text = std::getenv("TENSORBROKER_LONG");
-  return text != nullptr && std::string_view(text) == "1" ? full : brief;
-}
-
 Process::~Process() {
   if (pidfd_.valid()) Kill();
 }

@@ -15,26 +15,14 @@
 
 #include "tensorbroker/base/clock.h"
 #include "tensorbroker/base/fd.h"
+#include "tests/support/scale.h"
 
 namespace tensorbroker::testing {
 
 using namespace std::chrono_literals;
 
-// What the cases' time limits are multiplied by: sanitizers make all code slower.
-#if defined(__SANITIZE_THREAD__)
-inline constexpr int kSlack = 10;
-#elif defined(__SANITIZE_ADDRESS__)
-inline constexpr int kSlack = 5;
-#else
-inline constexpr int kSlack = 1;
-#endif
-inline constexpr bool kSanitized = kSlack > 1;
-
 // Past this, whatever a test waits for counts as hung.
 inline constexpr Duration kHang = std::chrono::seconds(20) * (kSanitized ? 2 : 1);
-
-// TENSORBROKER_LONG=1 asks for the cases' full counts; else `brief` ones, which CI can afford.
-int LongOr(int full, int brief);
 
 struct LaunchOptions {
   std::optional<uid_t> uid;      // and the gid of that number, and no other group (root only)
