@@ -39,8 +39,8 @@ TEST(Utf8, CharactersAreReadAndBrokenOnesAreNot) {
   EXPECT_TRUE(decodes("\xc3\xb6x", 0xF6, 2));
   EXPECT_TRUE(decodes("\xef\xbf\xbd", 0xFFFD, 3));
   EXPECT_TRUE(decodes("\xf4\x8f\xbf\xbf", 0x10FFFF, 4));
-  for (const char* broken : {"\x80", "\xc0\xaf", "\xc3", "\xc3x", "\xe0\x80\x80", "\xed\xa0\x80", "\xf0\x80\x80\x80",
-                             "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\xff"}) {
+  for (const char* broken : {"\x80", "\xc0\xaf", "\xc3", "\xc3x", "\xe0\x80\x80", "\xed\xa0\x80",
+                             "\xf0\x80\x80\x80", "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\xff"}) {
     EXPECT_EQ(DecodeUtf8(broken).bytes, 0u) << broken;
   }
 }

@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -110,17 +111,36 @@ TEST_F(Demultiplexers, OneThatSaysNothingHoldsUpNoOther) {
 
 TEST_F(Demultiplexers, CloseWhatAUidHasOverItsShareOfSilentConnections) {
   Start({.max_pending_of = [](uid_t uid) { return uid == geteuid() ? size_t{2} : size_t{0}; }});
-  const Fd first = Connect();
+  Fd first = Connect();
   const Fd second = Connect();
   const Fd third = Connect();
-  RunUntilClosed(third);
-  EXPECT_EQ(demultiplexer_->pending(), 2u);
-  ASSERT_EQ(send(first.get(), "P", 1, MSG_NOSIGNAL), 1);  // no longer silent
+  Fd fourth, fifth;
+  const auto when_closed = [this](const Fd& fd, std::function<void()> then) {
+    ASSERT_TRUE(loop_
+                    ->Add(fd.get(), EPOLLRDHUP,
+                          [this, number = fd.get(), then = std::move(then)](uint32_t) {
+                            const auto last = then;  // Remove ends the function that runs
+                            loop_->Remove(number);
+                            last();
+                          })
+                    .ok());
+  };
+  // One that has gone makes room for one more.
+  const std::function<void()> once_first_has_gone = [&] {
+    if (demultiplexer_->pending() != 1) {
+      loop_->Post(once_first_has_gone);
+      return;
+    }
+    fourth = Connect();
+    fifth = Connect();
+    when_closed(fifth, [this] { loop_->Stop(); });
+  };
+  when_closed(third, [&] {
+    EXPECT_EQ(demultiplexer_->pending(), 2u);
+    first.reset();
+    once_first_has_gone();
+  });
   loop_->Run();
-  EXPECT_EQ(demultiplexer_->pending(), 1u);
-  const Fd fourth = Connect();
-  const Fd fifth = Connect();
-  RunUntilClosed(fifth);
   EXPECT_EQ(demultiplexer_->pending(), 2u);
 }
 

@@ -210,7 +210,7 @@ TEST_F(SessionRules, TheyAreListedWithWhatTheyHold) {
   EXPECT_EQ((*records)[0].held.size(), 2u);
 }
 
-TEST_F(Sessions, NobodyMakesTheBrokerLookAtTheMachineWithoutASession) {
+TEST_F(SessionRules, NobodyMakesTheBrokerLookAtTheMachineWithoutASession) {
   Peer a = Open(1);
   const auto stranger = Connect(2);
   EXPECT_EQ(CodeOf(broker_.Info(*stranger, std::string(16, 'x'))), StatusCode::kUnauthenticated);
