@@ -1,9 +1,12 @@
 #include "tensorbroker/base/log.h"
 
+#include <poll.h>
 #include <pthread.h>
 #include <spdlog/sinks/ansicolor_sink.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
+#include <cstdint>
 #include <memory>
 #include <mutex>
 
@@ -28,6 +31,15 @@ spdlog::level::level_enum ToSpdlog(LogLevel level) {
   return spdlog::level::off;
 }
 
+// What a pipe that polls as writable takes at once (PIPE_BUF), less the time stamp and the level.
+constexpr size_t kMaxLineBytes = 4000;
+
+// False where a write to stderr would wait: nobody reads the pipe, or the terminal is held.
+bool StderrTakesALine() {
+  pollfd out{STDERR_FILENO, POLLOUT, 0};
+  return poll(&out, 1, 0) == 1 && out.revents == POLLOUT;
+}
+
 // One line at a time, and none across a fork: a child must not inherit the lock while another thread holds
 // it, so the lock is ours (the sink is spdlog's unlocked one) and is taken around fork(). Leaked: threads may
 // log during exit.
@@ -45,6 +57,17 @@ class LockedLogger {
 
   void Write(LogLevel level, std::string_view line) {
     std::lock_guard lock(mutex_);
+    if (!logger_.should_log(ToSpdlog(level))) return;
+    // The broker serves on, and the rest of the log comes when somebody reads again.
+    if (lost_ > 0 && StderrTakesALine()) {
+      logger_.warn("log_lines_lost count={} cause=\"stderr took none\"", lost_);
+      lost_ = 0;
+    }
+    if (lost_ > 0 || !StderrTakesALine()) {
+      ++lost_;
+      return;
+    }
+    line = line.substr(0, kMaxLineBytes);
     logger_.log(ToSpdlog(level), spdlog::string_view_t(line.data(), line.size()));
   }
 
@@ -57,6 +80,7 @@ class LockedLogger {
 
   std::mutex mutex_;
   spdlog::logger logger_;
+  uint64_t lost_ = 0;  // lines since stderr took the last one
 };
 
 bool NeedsQuotes(std::string_view value) {

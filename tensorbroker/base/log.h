@@ -35,7 +35,9 @@ void SetLogLevel(LogLevel level);
 // "debug", "info", "warning", "error" or "off".
 // kInvalidArgument  any other text
 StatusOr<LogLevel> ParseLogLevel(std::string_view text);
-// Writes `level event key=value ...` to stderr as one line. Thread-safe, in a forked child too.
+// Writes `level event key=value ...` to stderr as one line, cut at some 4,000 bytes. Never waits for whoever reads stderr: a
+// line that it would not take is dropped, and their count is logged once it takes lines again. Thread-safe, in a forked
+// child too.
 void Log(LogLevel level, std::string_view event, std::initializer_list<LogField> fields = {});
 
 }  // namespace tensorbroker
