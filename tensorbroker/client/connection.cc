@@ -4,13 +4,18 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <grpcpp/grpcpp.h>
+#include <sys/eventfd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <optional>
 #include <utility>
+#include <vector>
 
+#include "tensorbroker/base/fd.h"
 #include "tensorbroker/base/mutex.h"
 #include "tensorbroker/base/name.h"
 #include "tensorbroker/base/units.h"
@@ -61,15 +66,30 @@ struct Subject {
   }
 };
 
-// A mark on the Status of a deadline that was the client's own, not the broker's answer.
+// A mark on the Status of a call that the client itself gave up: it is not the broker's answer.
 constexpr char kNoAnswer[] = "tensorbroker/no-answer";
+
+// gRPC 1.51 aborts the process, or gives a call up at once, where it gets no descriptor for what wakes its polls: so that is
+// looked at first. Other threads may take them meanwhile; this is as near as one can come.
+// kResourceExhausted  fewer than `count` descriptors are left: the limit, and how to raise it
+Status CheckDescriptorsLeft(std::string_view call, size_t count) {
+  std::vector<Fd> taken;
+  while (taken.size() < count) {
+    taken.emplace_back(eventfd(0, EFD_CLOEXEC));
+    if (!taken.back().valid()) {
+      return ErrnoStatus(errno, fmt::format("{}: gRPC needs {} more descriptors", call, count));
+    }
+  }
+  return OkStatus();
+}
+constexpr size_t kDescriptorsOfAQueue = 2;
+constexpr size_t kDescriptorsOfAChannel = 4;  // its socket, and what wakes those that poll it
 
 }  // namespace
 
 bool MayHaveGranted(const Status& status) {
+  if (status.GetPayload(kNoAnswer).has_value()) return true;
   switch (status.code()) {
-    case StatusCode::kDeadlineExceeded:
-      return status.GetPayload(kNoAnswer).has_value();
     case StatusCode::kUnavailable:
     case StatusCode::kInternal:
     case StatusCode::kUnknown:
@@ -112,14 +132,24 @@ struct Connection::Impl {
   Mutex mutex;
   std::vector<std::unique_ptr<grpc::CompletionQueue>> idle TB_GUARDED_BY(mutex);
 
-  // Null where the process is exiting.
+  // A call that its thread has entered.
+  // kUnavailable        the process is exiting
+  // kResourceExhausted  no descriptors are left
   template <typename T>
-  std::unique_ptr<T> Make() {
-    const GatePass pass;
-    return pass.entered() ? std::make_unique<T>(TakeQueue()) : nullptr;
+  StatusOr<std::unique_ptr<T>> Start(const Subject& subject) {
+    std::unique_ptr<T> call;
+    {
+      const GatePass pass;
+      if (!pass.entered()) return Exiting(subject);
+      TB_ASSIGN_OR_RETURN(auto queue, TakeQueue(subject));
+      call = std::make_unique<T>(std::move(queue));
+    }
+    if (call->Enter()) return call;
+    Leak(std::move(call));
+    return Exiting(subject);
   }
 
-  std::unique_ptr<grpc::CompletionQueue> TakeQueue() {
+  StatusOr<std::unique_ptr<grpc::CompletionQueue>> TakeQueue(const Subject& subject) {
     {
       MutexLock lock(mutex);
       if (!idle.empty()) {
@@ -128,6 +158,7 @@ struct Connection::Impl {
         return queue;
       }
     }
+    TB_RETURN_IF_ERROR(CheckDescriptorsLeft(subject.ToString(), kDescriptorsOfAQueue));
     return std::make_unique<grpc::CompletionQueue>();
   }
 
@@ -147,10 +178,18 @@ struct Connection::Impl {
                     : fmt::format("the broker (pid {}) at {}", pid, socket);
   }
 
-  Status Late(const Subject& subject, Duration waited) const {
+  // The call was given up after `waited`, of the `allowed` time.
+  Status Late(const Subject& subject, Duration waited, Duration allowed) const {
     Status late = DeadlineExceededError(
         fmt::format("{}: no answer from {} within {}; is it stopped, or overloaded? (`tensorctl info`)",
                     subject.ToString(), Broker(), HumanDuration(waited)));
+    if (waited + std::chrono::milliseconds(1) < allowed) {
+      const Status left = CheckDescriptorsLeft(subject.ToString(), kDescriptorsOfAQueue);
+      late = left.ok()
+                 ? UnavailableError(fmt::format("{}: gRPC could not wait for the answer of {}; try again",
+                                                subject.ToString(), Broker()))
+                 : left;
+    }
     late.SetPayload(kNoAnswer, absl::Cord("1"));
     return late;
   }
@@ -194,11 +233,8 @@ struct Connection::Impl {
       std::unique_ptr<grpc::ClientAsyncResponseReader<Reply>> reader;
     };
     const TimePoint start = Clock::Real().Now();
-    auto call = Make<Unary>();
-    if (call == nullptr || !call->Enter()) {
-      Leak(std::move(call));
-      return Exiting(subject);
-    }
+    const auto too_late = [&] { return Late(subject, Clock::Real().Now() - start, deadline - start); };
+    TB_ASSIGN_OR_RETURN(std::unique_ptr<Unary> call, Start<Unary>(subject));
     Count(request);
     call->reader = (stub.*prepare)(&call->context(), request, call->queue());
     call->reader->StartCall();
@@ -210,13 +246,12 @@ struct Connection::Impl {
       if (!call->Cancel(&ok)) {
         call->Leave();
         Leak(std::move(call));
-        return CallGate::Get().exiting() ? Exiting(subject) : Late(subject, Clock::Real().Now() - start);
+        return CallGate::Get().exiting() ? Exiting(subject) : too_late();
       }
     }
     call->reader.reset();
     PutQueue(call->Finish());
-    if (late && call->status.error_code() == grpc::StatusCode::CANCELLED)
-      return Late(subject, Clock::Real().Now() - start);
+    if (late && call->status.error_code() == grpc::StatusCode::CANCELLED) return too_late();
     if (call->status.ok()) {
       Count(call->reply);
       *reply = std::move(call->reply);
@@ -239,7 +274,7 @@ struct Connection::Impl {
       grpc::Status status;
       std::unique_ptr<grpc::ClientAsyncReader<Reply>> reader;
     };
-    auto call = Make<Streaming>();
+    TB_ASSIGN_OR_RETURN(std::unique_ptr<Streaming> call, Start<Streaming>(subject));
     // Lets Cancel reach the call while it lives.
     class Registration {
      public:
@@ -264,14 +299,11 @@ struct Connection::Impl {
       WatchCanceller::Impl* canceller_;
     };
 
-    if (call == nullptr || !call->Enter()) {
-      Leak(std::move(call));
-      return Exiting(subject);
-    }
     Count(request);
     bool ok = false;
-    bool stopped = false;  // by visit
-    std::optional<Duration> late;
+    bool stopped = false;          // by visit
+    std::optional<Duration> late;  // what was allowed; `waited` is what was taken of it
+    Duration waited{0};
     bool lost = false;
     bool cancelled = false;
     {
@@ -280,8 +312,10 @@ struct Connection::Impl {
       call->reader->StartCall(call->tag());
       const auto await = [&] {
         const Duration patience = next();
-        if (call->Await(DeadlineAfter(Clock::Real().Now(), patience), &ok)) return true;
+        const TimePoint begin = Clock::Real().Now();
+        if (call->Await(DeadlineAfter(begin, patience), &ok)) return true;
         late = patience;
+        waited = Clock::Real().Now() - begin;
         lost = !call->Cancel(&ok);
         return false;
       };
@@ -307,12 +341,12 @@ struct Connection::Impl {
       call->Leave();
       Leak(std::move(call));
       if (CallGate::Get().exiting()) return Exiting(subject);
-      return Late(subject, late.value_or(std::chrono::seconds(30)));
+      return Late(subject, late ? waited : std::chrono::seconds(30), late.value_or(Duration{0}));
     }
     call->reader.reset();
     PutQueue(call->Finish());
     if (stopped || cancelled) return OkStatus();
-    if (late && call->status.error_code() == grpc::StatusCode::CANCELLED) return Late(subject, *late);
+    if (late && call->status.error_code() == grpc::StatusCode::CANCELLED) return Late(subject, waited, *late);
     return Convert(subject, call->status);
   }
 };
@@ -374,9 +408,10 @@ void Connection::InitLibrary() {
   }();
 }
 
-std::unique_ptr<Connection> Connection::Make(const std::string& socket) {
+StatusOr<std::unique_ptr<Connection>> Connection::Make(const std::string& socket) {
   const GatePass pass;
-  if (!pass.entered()) return nullptr;
+  if (!pass.entered()) return UnavailableError("Connect: this process is exiting");
+  TB_RETURN_IF_ERROR(CheckDescriptorsLeft("Connect", kDescriptorsOfAChannel));
   StartTimers();  // in a forked child
   return std::unique_ptr<Connection>(new Connection(std::make_unique<Impl>(socket, MakeChannel(socket))));
 }
@@ -569,6 +604,7 @@ StatusOr<uint64_t> Connection::Publish(std::string_view name, StorageId storage,
 }
 
 Status Connection::Unpublish(std::string_view name, TimePoint deadline) {
+  TB_RETURN_IF_ERROR(Annotate(CheckName(name), "Unpublish"));
   v1::UnpublishRequest request;
   request.set_session(impl_->session);
   request.set_name(name.data(), name.size());
@@ -577,6 +613,7 @@ Status Connection::Unpublish(std::string_view name, TimePoint deadline) {
 }
 
 Status Connection::Rename(std::string_view from, std::string_view to, bool replace, TimePoint deadline) {
+  TB_RETURN_IF_ERROR(Annotate(CheckName(from), "Rename"));
   v1::RenameRequest request;
   request.set_session(impl_->session);
   request.set_from(from.data(), from.size());
@@ -600,6 +637,7 @@ StatusOr<int64_t> Connection::Delete(StorageId storage, TimePoint deadline) {
 
 Status Connection::List(const ListOptions& options, Duration patience,
                         const std::function<void(StorageRecord)>& visit) {
+  TB_RETURN_IF_ERROR(Annotate(CheckNamePrefix(options.prefix), "List"));
   const Subject subject{"List", options.prefix};
   v1::ListRequest request;
   request.set_session(impl_->session);
@@ -637,6 +675,7 @@ StatusOr<std::vector<SessionRecord>> Connection::ListSessions(bool held, Duratio
 }
 
 StatusOr<StorageRecord> Connection::Stat(std::string_view name, TimePoint deadline) {
+  TB_RETURN_IF_ERROR(Annotate(CheckName(name), "Stat"));
   const Subject subject{"Stat", name};
   v1::StatRequest request;
   request.set_session(impl_->session);
@@ -679,6 +718,7 @@ StatusOr<int32_t> Connection::Stop(TimePoint deadline) {
 Status Connection::Watch(std::string_view prefix, Duration patience, TimePoint end, WatchCanceller* canceller,
                          const std::function<void()>& on_ready,
                          const std::function<bool(const Event&)>& visit) {
+  TB_RETURN_IF_ERROR(Annotate(CheckNamePrefix(prefix), "Watch"));
   v1::WatchRequest request;
   request.set_session(impl_->session);
   request.set_prefix(prefix.data(), prefix.size());

@@ -63,8 +63,10 @@ class Connection {
   static void StopTimers();
   static void StartTimers();
 
-  // Null where the process is exiting. Connects at the first call.
-  static std::unique_ptr<Connection> Make(const std::string& socket);
+  // Connects at the first call.
+  // kUnavailable        the process is exiting
+  // kResourceExhausted  it has no descriptors left
+  static StatusOr<std::unique_ptr<Connection>> Make(const std::string& socket);
   ~Connection();
 
   // kFailedPrecondition  a broker of another protocol version

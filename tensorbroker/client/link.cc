@@ -16,8 +16,7 @@ StatusOr<std::shared_ptr<Link>> Link::Open(const SocketCandidate& candidate, con
   link->path_ = candidate.path;
   link->lease_ =
       std::make_unique<LeaseClient>(std::move(lease), fmt::format("the broker at {}", candidate.path));
-  link->calls_ = Connection::Make(candidate.path);
-  if (link->calls_ == nullptr) return UnavailableError("Connect: this process is exiting");
+  TB_ASSIGN_OR_RETURN(link->calls_, Connection::Make(candidate.path));
   TB_ASSIGN_OR_RETURN(link->session_, link->calls_->OpenSession(label, deadline));
   link->lease_->set_broker(
       fmt::format("the broker (pid {}) at {}", link->session_.broker_pid, candidate.path));

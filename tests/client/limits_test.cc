@@ -62,6 +62,37 @@ TEST(ClientLimits, NoDescriptorLeftIsAnErrorAndNotTheSessionsEnd) {
   EXPECT_EQ(ChildProcess::Spawn("HolderWithoutDescriptors", {broker->socket()}).Wait(60s), 0);
 }
 
+// gRPC ends the process where it gets no descriptor for what wakes its polls.
+TB_CHILD(ConnectsWithAFewDescriptorsLeft) {
+  std::vector<Fd> taken;
+  for (StatusOr<Fd> fd = Dup(0); fd.ok(); fd = Dup(0)) taken.push_back(*std::move(fd));
+  for (int left = 0; left < std::stoi(arguments[1]); ++left) taken.pop_back();
+  const StatusOr<Client> client = Client::Connect({.socket = arguments[0]});
+  if (!client.ok()) {
+    EXPECT_EQ(client.status().code(), StatusCode::kResourceExhausted) << client.status();
+    EXPECT_THAT(client.status().ToString(), HasSubstr("ulimit -n")) << client.status();
+  }
+  taken.clear();
+  const Client now = Must(Client::Connect({.socket = arguments[0]}));
+  EXPECT_TRUE(now.Ones({4}).ok());
+  return ::testing::Test::HasFailure() ? 1 : client.ok() ? 2 : 0;
+}
+
+// Case C1.
+TEST(ClientLimits, AConnectWithoutDescriptorsIsAnErrorThatNamesTheLimit) {
+  const auto broker = StartBroker();
+  int refused = 0;
+  for (int left = 0; left < 16; ++left) {
+    ChildProcess child =
+        ChildProcess::Spawn("ConnectsWithAFewDescriptorsLeft", {broker->socket(), std::to_string(left)});
+    const int code = child.Wait(60s);
+    EXPECT_THAT(code, ::testing::AnyOf(0, 2)) << left << " descriptors left";
+    refused += code == 0;
+  }
+  EXPECT_GT(refused, 2);
+  EXPECT_LT(refused, 16);
+}
+
 // Case C2.
 TEST(ClientLimits, TwoHundredThousandHeadersShareOneMapping) {
   const auto broker = StartBroker();
