@@ -41,20 +41,28 @@ std::string QuoteForMessage(std::string_view text, size_t keep_bytes) {
   return quoted + "\"";
 }
 
-Status CheckName(std::string_view name) {
+Status CheckNamePrefix(std::string_view prefix) {
   const auto refuse = [&](std::string_view why) {
-    return InvalidArgumentError(fmt::format("name {} {}", QuoteForMessage(name), why));
+    return InvalidArgumentError(fmt::format("name {} {}", QuoteForMessage(prefix), why));
   };
-  if (name.empty()) return InvalidArgumentError("a name must not be empty");
-  if (name.size() > kMaxNameBytes) {
-    return refuse(fmt::format("has {} bytes; at most {} are allowed", name.size(), kMaxNameBytes));
+  if (prefix.size() > kMaxNameBytes) {
+    return refuse(fmt::format("has {} bytes; at most {} are allowed", prefix.size(), kMaxNameBytes));
   }
-  for (size_t at = 0; at < name.size();) {
-    const CodePoint c = DecodeUtf8(name.substr(at));
+  for (size_t at = 0; at < prefix.size();) {
+    const CodePoint c = DecodeUtf8(prefix.substr(at));
     if (c.bytes == 0) return refuse(fmt::format("is not UTF-8 at byte {}", at));
     if (IsControl(c)) return refuse(fmt::format("has a control character at byte {}", at));
     at += c.bytes;
   }
+  return OkStatus();
+}
+
+Status CheckName(std::string_view name) {
+  if (name.empty()) return InvalidArgumentError("a name must not be empty");
+  TB_RETURN_IF_ERROR(CheckNamePrefix(name));
+  const auto refuse = [&](std::string_view why) {
+    return InvalidArgumentError(fmt::format("name {} {}", QuoteForMessage(name), why));
+  };
   for (size_t begin = 0; begin <= name.size();) {
     size_t end = name.find('/', begin);
     if (end == std::string_view::npos) end = name.size();

@@ -17,6 +17,10 @@ inline constexpr size_t kMaxNameBytes = 255;
 // kInvalidArgument  the rule that `name` breaks; the text shows the name with control characters escaped
 Status CheckName(std::string_view name);
 
+// What good names may begin with: "", "train/ba".
+// kInvalidArgument  as CheckName
+Status CheckNamePrefix(std::string_view prefix);
+
 // True where `text` holds a control character: C0, DEL or C1 (U+0080 to U+009F).
 bool HasControlCharacters(std::string_view text);
 

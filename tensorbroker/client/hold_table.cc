@@ -31,6 +31,10 @@ StatusOr<std::shared_ptr<HeldStorage>> HoldTable::Add(const std::shared_ptr<Sess
   if (added) {
     hold.grant = grant;
     hold.born = forks_.count();
+    // A handle's end must not need memory: it may be what makes room.
+    for (std::vector<StorageId>* list : {&pending_, &put_off_}) {
+      if (list->capacity() < holds_.size()) list->reserve(2 * holds_.size());
+    }
   } else if (hold.grant.size_bytes != grant.size_bytes || hold.grant.segment != grant.segment ||
              hold.grant.segment_offset_bytes != grant.segment_offset_bytes ||
              hold.grant.segment_size_bytes != grant.segment_size_bytes || hold.grant.device != grant.device) {
@@ -200,14 +204,13 @@ void HoldTable::LookAtForks() {
   std::vector<uint64_t> alive = forks_.alive_numbers();
   if (alive == put_off_for_) return;
   put_off_for_ = std::move(alive);
-  for (const StorageId id : std::exchange(put_off_, {})) {
+  const auto seen = [&](StorageId id) TB_NO_THREAD_SAFETY_ANALYSIS {
     const auto entry = holds_.find(id);
-    if (entry != holds_.end() && Seen(entry->second, put_off_for_)) {
-      put_off_.push_back(id);
-    } else {
-      Queue(id);
-    }
-  }
+    return entry != holds_.end() && Seen(entry->second, put_off_for_);
+  };
+  const auto first = std::partition(put_off_.begin(), put_off_.end(), seen);
+  for (auto id = first; id != put_off_.end(); ++id) Queue(*id);
+  put_off_.erase(first, put_off_.end());
 }
 
 TimePoint HoldTable::pending_since() {

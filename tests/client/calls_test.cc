@@ -195,6 +195,24 @@ TB_CHILD(PublisherOfTaken) {
   return 0;
 }
 
+TEST(Calls, BadNamesAreRefusedByEveryCallWithTheirRule) {
+  const auto broker = StartBroker();
+  const Client client = ConnectTo(*broker);
+  const Tensor tensor = Must(client.Ones({4}));
+  Must(tensor.Publish("good"));
+  const Inspector inspector = client.inspector();
+  const std::string bad = "\xff\xfe";
+  for (const Status& refused :
+       {tensor.Publish(bad), client.Open(bad).status(), client.Unpublish(bad), client.Rename(bad, "good"),
+        client.Rename("good", bad), inspector.Stat(bad).status(),
+        inspector.List({.prefix = bad}, [](const StorageRecord&) {}),
+        inspector.Watch(bad, 1s, nullptr, [](const Event&) { return false; })}) {
+    EXPECT_EQ(refused.code(), StatusCode::kInvalidArgument) << refused;
+    EXPECT_THAT(refused.ToString(), HasSubstr("is not UTF-8")) << refused;
+  }
+  EXPECT_EQ(Must(client.Open("good")).storage_id(), tensor.storage_id());
+}
+
 TEST(Calls, UntypedStoragesAndWeakHandles) {
   const auto broker = StartBroker();
   const Client client = ConnectTo(*broker);
