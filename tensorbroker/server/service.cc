@@ -17,11 +17,18 @@ namespace {
 
 Status NoConnection() { return UnavailableError("the connection has ended; connect again"); }
 
-// Finds who asks, and runs `call(connection)`, which gives a Status.
+grpc::ServerUnaryReactor* Answer(grpc::CallbackServerContext* context, const Status& status) {
+  grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
+  reactor->Finish(ToGrpc(status));
+  return reactor;
+}
+
+// Finds who asks, and answers with what `call(connection)` gives: a Status. For calls that are over at once.
 template <typename Call>
-grpc::Status Handle(const Connections& connections, const grpc::ServerContext& context, Call call) {
-  const std::shared_ptr<Connection> connection = connections.Find(context.peer());
-  return ToGrpc(connection == nullptr ? NoConnection() : call(*connection));
+grpc::ServerUnaryReactor* Handle(const Connections& connections, grpc::CallbackServerContext* context,
+                                 Call call) {
+  const std::shared_ptr<Connection> connection = connections.Find(context->peer());
+  return Answer(context, connection == nullptr ? NoConnection() : call(*connection));
 }
 
 StatusOr<OpenCall> OpenFromProto(const v1::OpenRequest& request) {
@@ -50,17 +57,12 @@ class UnaryReactor : public grpc::ServerUnaryReactor {
   const std::function<void()> on_cancel_;
 };
 
-grpc::ServerUnaryReactor* Refuse(grpc::CallbackServerContext* context, const Status& status) {
-  grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
-  reactor->Finish(ToGrpc(status));
-  return reactor;
-}
-
 }  // namespace
 
-grpc::Status BrokerService::OpenSession(grpc::ServerContext* context, const v1::OpenSessionRequest* request,
-                                        v1::OpenSessionReply* reply) {
-  return Handle(*connections_, *context, [&](Connection& connection) -> Status {
+grpc::ServerUnaryReactor* BrokerService::OpenSession(grpc::CallbackServerContext* context,
+                                                     const v1::OpenSessionRequest* request,
+                                                     v1::OpenSessionReply* reply) {
+  return Handle(*connections_, context, [&](Connection& connection) -> Status {
     TB_ASSIGN_OR_RETURN(const OpenedSession opened,
                         broker_->OpenSession(connection, request->protocol_version(),
                                              request->client_version(), request->label()));
@@ -69,9 +71,10 @@ grpc::Status BrokerService::OpenSession(grpc::ServerContext* context, const v1::
   });
 }
 
-grpc::Status BrokerService::CloseSession(grpc::ServerContext* context, const v1::CloseSessionRequest* request,
-                                         v1::CloseSessionReply*) {
-  return Handle(*connections_, *context, [&](Connection& connection) {
+grpc::ServerUnaryReactor* BrokerService::CloseSession(grpc::CallbackServerContext* context,
+                                                      const v1::CloseSessionRequest* request,
+                                                      v1::CloseSessionReply*) {
+  return Handle(*connections_, context, [&](Connection& connection) {
     return broker_->CloseSession(connection, request->session());
   });
 }
@@ -79,12 +82,12 @@ grpc::Status BrokerService::CloseSession(grpc::ServerContext* context, const v1:
 grpc::ServerUnaryReactor* BrokerService::Create(grpc::CallbackServerContext* context,
                                                 const v1::CreateRequest* request, v1::CreateReply* reply) {
   const std::shared_ptr<Connection> connection = connections_->Find(context->peer());
-  if (connection == nullptr) return Refuse(context, NoConnection());
+  if (connection == nullptr) return Answer(context, NoConnection());
   StatusOr<CreateCall> call = FromProto(*request);
   if (!call.ok()) {
     // The releases that ride along are good all the same.
     const Status released = broker_->Release(*connection, request->session(), FromProto(request->releases()));
-    return Refuse(context, released.ok() ? Annotate(call.status(), "Create") : released);
+    return Answer(context, released.ok() ? Annotate(call.status(), "Create") : released);
   }
   auto gone = std::make_shared<std::atomic<bool>>(false);
   auto* const reactor = new UnaryReactor([gone] { gone->store(true, std::memory_order_relaxed); });
@@ -95,9 +98,9 @@ grpc::ServerUnaryReactor* BrokerService::Create(grpc::CallbackServerContext* con
   return reactor;
 }
 
-grpc::Status BrokerService::Open(grpc::ServerContext* context, const v1::OpenRequest* request,
-                                 v1::OpenReply* reply) {
-  return Handle(*connections_, *context, [&](Connection& connection) -> Status {
+grpc::ServerUnaryReactor* BrokerService::Open(grpc::CallbackServerContext* context,
+                                              const v1::OpenRequest* request, v1::OpenReply* reply) {
+  return Handle(*connections_, context, [&](Connection& connection) -> Status {
     TB_ASSIGN_OR_RETURN(const OpenCall call, OpenFromProto(*request));
     TB_ASSIGN_OR_RETURN(const Opened opened, broker_->Open(connection, call));
     OpenedToProto(opened, reply);
@@ -109,9 +112,9 @@ grpc::ServerUnaryReactor* BrokerService::AwaitOpen(grpc::CallbackServerContext* 
                                                    const v1::AwaitOpenRequest* request,
                                                    v1::OpenReply* reply) {
   const std::shared_ptr<Connection> connection = connections_->Find(context->peer());
-  if (connection == nullptr) return Refuse(context, NoConnection());
+  if (connection == nullptr) return Answer(context, NoConnection());
   const StatusOr<OpenCall> call = OpenFromProto(request->open());
-  if (!call.ok()) return Refuse(context, Annotate(call.status(), "AwaitOpen"));
+  if (!call.ok()) return Answer(context, Annotate(call.status(), "AwaitOpen"));
   const uint64_t wait = broker_->NewCall();
   auto* const reactor = new UnaryReactor([broker = broker_, wait] { broker->CancelWait(wait); });
   broker_->AwaitOpen(*connection, *call, Duration(request->timeout_ns()), wait,
@@ -122,9 +125,9 @@ grpc::ServerUnaryReactor* BrokerService::AwaitOpen(grpc::CallbackServerContext* 
   return reactor;
 }
 
-grpc::Status BrokerService::Attach(grpc::ServerContext* context, const v1::AttachRequest* request,
-                                   v1::AttachReply* reply) {
-  return Handle(*connections_, *context, [&](Connection& connection) -> Status {
+grpc::ServerUnaryReactor* BrokerService::Attach(grpc::CallbackServerContext* context,
+                                                const v1::AttachRequest* request, v1::AttachReply* reply) {
+  return Handle(*connections_, context, [&](Connection& connection) -> Status {
     AttachCall call;
     TB_ASSIGN_OR_RETURN(call.access, FromProto(request->access()));
     call.token = request->session();
@@ -137,10 +140,10 @@ grpc::Status BrokerService::Attach(grpc::ServerContext* context, const v1::Attac
   });
 }
 
-grpc::Status BrokerService::ClaimInherited(grpc::ServerContext* context,
-                                           const v1::ClaimInheritedRequest* request,
-                                           v1::ClaimInheritedReply* reply) {
-  return Handle(*connections_, *context, [&](Connection& connection) -> Status {
+grpc::ServerUnaryReactor* BrokerService::ClaimInherited(grpc::CallbackServerContext* context,
+                                                        const v1::ClaimInheritedRequest* request,
+                                                        v1::ClaimInheritedReply* reply) {
+  return Handle(*connections_, context, [&](Connection& connection) -> Status {
     std::vector<StorageId> storages;
     for (const v1::Id& id : request->storages()) storages.push_back(IdFromProto<StorageIdTag>(id));
     TB_ASSIGN_OR_RETURN(
@@ -151,16 +154,16 @@ grpc::Status BrokerService::ClaimInherited(grpc::ServerContext* context,
   });
 }
 
-grpc::Status BrokerService::Release(grpc::ServerContext* context, const v1::ReleaseRequest* request,
-                                    v1::ReleaseReply*) {
-  return Handle(*connections_, *context, [&](Connection& connection) {
+grpc::ServerUnaryReactor* BrokerService::Release(grpc::CallbackServerContext* context,
+                                                 const v1::ReleaseRequest* request, v1::ReleaseReply*) {
+  return Handle(*connections_, context, [&](Connection& connection) {
     return broker_->Release(connection, request->session(), FromProto(request->releases()));
   });
 }
 
-grpc::Status BrokerService::Export(grpc::ServerContext* context, const v1::ExportRequest* request,
-                                   v1::ExportReply* reply) {
-  return Handle(*connections_, *context, [&](Connection& connection) -> Status {
+grpc::ServerUnaryReactor* BrokerService::Export(grpc::CallbackServerContext* context,
+                                                const v1::ExportRequest* request, v1::ExportReply* reply) {
+  return Handle(*connections_, context, [&](Connection& connection) -> Status {
     ExportCall call;
     TB_ASSIGN_OR_RETURN(call.access, FromProto(request->access()));
     call.token = request->session();
@@ -173,9 +176,9 @@ grpc::Status BrokerService::Export(grpc::ServerContext* context, const v1::Expor
   });
 }
 
-grpc::Status BrokerService::Import(grpc::ServerContext* context, const v1::ImportRequest* request,
-                                   v1::ImportReply* reply) {
-  return Handle(*connections_, *context, [&](Connection& connection) -> Status {
+grpc::ServerUnaryReactor* BrokerService::Import(grpc::CallbackServerContext* context,
+                                                const v1::ImportRequest* request, v1::ImportReply* reply) {
+  return Handle(*connections_, context, [&](Connection& connection) -> Status {
     ImportCall call;
     call.token = request->session();
     call.call_id = request->call_id();
@@ -187,9 +190,9 @@ grpc::Status BrokerService::Import(grpc::ServerContext* context, const v1::Impor
   });
 }
 
-grpc::Status BrokerService::Publish(grpc::ServerContext* context, const v1::PublishRequest* request,
-                                    v1::PublishReply* reply) {
-  return Handle(*connections_, *context, [&](Connection& connection) -> Status {
+grpc::ServerUnaryReactor* BrokerService::Publish(grpc::CallbackServerContext* context,
+                                                 const v1::PublishRequest* request, v1::PublishReply* reply) {
+  return Handle(*connections_, context, [&](Connection& connection) -> Status {
     PublishCall call;
     StatusOr<Header> header = FromProto(request->header(), kCpu);
     if (!header.ok()) return Annotate(header.status(), "Publish");
@@ -210,24 +213,24 @@ grpc::Status BrokerService::Publish(grpc::ServerContext* context, const v1::Publ
   });
 }
 
-grpc::Status BrokerService::Unpublish(grpc::ServerContext* context, const v1::UnpublishRequest* request,
-                                      v1::UnpublishReply*) {
-  return Handle(*connections_, *context, [&](Connection& connection) {
+grpc::ServerUnaryReactor* BrokerService::Unpublish(grpc::CallbackServerContext* context,
+                                                   const v1::UnpublishRequest* request, v1::UnpublishReply*) {
+  return Handle(*connections_, context, [&](Connection& connection) {
     return broker_->Unpublish(connection, request->session(), request->name());
   });
 }
 
-grpc::Status BrokerService::Rename(grpc::ServerContext* context, const v1::RenameRequest* request,
-                                   v1::RenameReply*) {
-  return Handle(*connections_, *context, [&](Connection& connection) {
+grpc::ServerUnaryReactor* BrokerService::Rename(grpc::CallbackServerContext* context,
+                                                const v1::RenameRequest* request, v1::RenameReply*) {
+  return Handle(*connections_, context, [&](Connection& connection) {
     return broker_->Rename(connection, request->session(), request->from(), request->to(),
                            request->replace());
   });
 }
 
-grpc::Status BrokerService::Delete(grpc::ServerContext* context, const v1::DeleteRequest* request,
-                                   v1::DeleteReply* reply) {
-  return Handle(*connections_, *context, [&](Connection& connection) -> Status {
+grpc::ServerUnaryReactor* BrokerService::Delete(grpc::CallbackServerContext* context,
+                                                const v1::DeleteRequest* request, v1::DeleteReply* reply) {
+  return Handle(*connections_, context, [&](Connection& connection) -> Status {
     TB_ASSIGN_OR_RETURN(
         const uint32_t holders,
         broker_->Delete(connection, request->session(), IdFromProto<StorageIdTag>(request->storage())));
@@ -247,9 +250,9 @@ grpc::ServerWriteReactor<v1::ListReply>* BrokerService::List(grpc::CallbackServe
       [](v1::ListReply& reply) { return reply.add_storages(); });
 }
 
-grpc::Status BrokerService::Stat(grpc::ServerContext* context, const v1::StatRequest* request,
-                                 v1::StatReply* reply) {
-  return Handle(*connections_, *context, [&](Connection& connection) -> Status {
+grpc::ServerUnaryReactor* BrokerService::Stat(grpc::CallbackServerContext* context,
+                                              const v1::StatRequest* request, v1::StatReply* reply) {
+  return Handle(*connections_, context, [&](Connection& connection) -> Status {
     if (request->subject_case() == v1::StatRequest::SUBJECT_NOT_SET) {
       return InvalidArgumentError("Stat: neither a name nor a Storage is given");
     }
@@ -279,18 +282,18 @@ grpc::ServerWriteReactor<v1::WatchReply>* BrokerService::Watch(grpc::CallbackSer
   return StartWatch(broker_, connections_->Find(context->peer()), request->session(), request->prefix());
 }
 
-grpc::Status BrokerService::Info(grpc::ServerContext* context, const v1::InfoRequest* request,
-                                 v1::InfoReply* reply) {
-  return Handle(*connections_, *context, [&](Connection& connection) -> Status {
+grpc::ServerUnaryReactor* BrokerService::Info(grpc::CallbackServerContext* context,
+                                              const v1::InfoRequest* request, v1::InfoReply* reply) {
+  return Handle(*connections_, context, [&](Connection& connection) -> Status {
     TB_ASSIGN_OR_RETURN(const BrokerInfo info, broker_->Info(connection, request->session()));
     ToProto(info, reply->mutable_info());
     return OkStatus();
   });
 }
 
-grpc::Status BrokerService::Stop(grpc::ServerContext* context, const v1::StopRequest* request,
-                                 v1::StopReply* reply) {
-  return Handle(*connections_, *context, [&](Connection& connection) -> Status {
+grpc::ServerUnaryReactor* BrokerService::Stop(grpc::CallbackServerContext* context,
+                                              const v1::StopRequest* request, v1::StopReply* reply) {
+  return Handle(*connections_, context, [&](Connection& connection) -> Status {
     TB_RETURN_IF_ERROR(broker_->CheckMayStop(connection, request->session()));
     reply->set_pid(getpid());
     on_stop_();

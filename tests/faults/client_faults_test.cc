@@ -5,7 +5,12 @@
 
 #include <atomic>
 #include <fstream>
+#include <functional>
+#include <string>
+#include <string_view>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "tests/multiprocess/harness/fixture.h"
 #include "tests/multiprocess/harness/raw_client.h"
@@ -117,6 +122,59 @@ TEST_F(ClientFaults, RubbishOnTheSocketEndsThatConnectionOnly) {
   EXPECT_EQ(Holders(*id), 1);
   TB_EXPECT_OK(a.Check("t", 1));
   TB_EXPECT_OK(a.Create("u", 4096, 1).status());
+}
+
+int ThreadsOf(pid_t pid) {
+  std::ifstream status(fmt::format("/proc/{}/status", pid));
+  std::string word;
+  int threads = -1;
+  while (status >> word && word != "Threads:") {
+  }
+  status >> threads;
+  return threads;
+}
+
+std::string Http2Frame(char type, char flags, uint32_t stream, std::string_view payload) {
+  const auto length = static_cast<uint32_t>(payload.size());
+  std::string frame;
+  for (const int shift : {16, 8, 0}) frame += static_cast<char>(length >> shift);
+  frame += type;
+  frame += flags;
+  for (const int shift : {24, 16, 8, 0}) frame += static_cast<char>(stream >> shift);
+  return frame.append(payload);
+}
+
+// Calls of whoever may connect, thousands a connection, without a session and without waiting for an answer: none costs a
+// thread. (gRPC's limit of streams binds only once the peer has acknowledged it, which this one never does.)
+TEST_F(ClientFaults, AFloodOfCallsCostsNoThreadsAndOthersAreServed) {
+  StartBroker();
+  const auto literal = [](std::string_view text) {
+    return std::string(1, static_cast<char>(text.size())).append(text);
+  };
+  std::string headers = "\x83\x86";  // POST, http
+  for (const auto& [name, value] :
+       {std::pair(":path", "/tensorbroker.v1.Broker/Info"), std::pair(":authority", "x"),
+        std::pair("content-type", "application/grpc"), std::pair("te", "trailers")}) {
+    headers += '\0' + literal(name) + literal(value);
+  }
+  constexpr char kData = 0, kHeaders = 1, kReset = 3, kSettings = 4;
+  constexpr char kEndStream = 1, kEndHeaders = 4;
+  const std::string bad_message("\0\0\0\0\3\xff\xff\xff", 8);
+  const std::string cancel("\0\0\0\x8", 4);
+  const auto half = [&](uint32_t stream) { return Http2Frame(kHeaders, kEndHeaders, stream, headers); };
+  const std::vector<std::function<std::string(uint32_t)>> floods = {
+      half, [&](uint32_t stream) { return half(stream) + Http2Frame(kReset, 0, stream, cancel); },
+      [&](uint32_t stream) { return half(stream) + Http2Frame(kData, kEndStream, stream, bad_message); }};
+  for (const auto& flood : floods) {
+    StatusOr<RawLease> peer = RawLease::Connect(socket());
+    TB_ASSERT_OK(peer.status());
+    std::string bytes = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + Http2Frame(kSettings, 0, 0, "");
+    for (uint32_t call = 0; call < 5'000; ++call) bytes += flood(2 * call + 1);
+    (void)peer->SendBytes(bytes);
+    EXPECT_LT(ThreadsOf(broker().pid()), 64);
+    TB_EXPECT_OK(StartAgent("other").Create("t", 4096, 1).status());
+    EXPECT_LT(ThreadsOf(broker().pid()), 64);
+  }
 }
 
 // Case P5. The case's 60 s are one here: no timer of the broker is between the two.
