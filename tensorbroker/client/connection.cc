@@ -392,6 +392,10 @@ void Connection::StartTimers() {
 // for: it is stopped for that instant. Two calls at once leave work to executor threads, which a child has not: they are
 // ended at the start, and callers do that work themselves. (gRPC's grpc_prefork does both, but in 1.51 waits for ever
 // where an executor destroys a call meanwhile; and Debian's build reads whether it may before main().)
+Status Connection::CheckMayInit() {
+  return grpc_is_initialized() != 0 ? OkStatus() : CheckDescriptorsLeft("Connect", kDescriptorsOfAChannel);
+}
+
 void Connection::InitLibrary() {
   [[maybe_unused]] static const bool once = [] {
     constexpr char kStrategy[] = "GRPC_POLL_STRATEGY";

@@ -56,6 +56,8 @@ class WatchCanceller {
 // kDeadlineExceeded  no answer by `deadline`: names the call and the broker's pid
 class Connection {
  public:
+  // kResourceExhausted  gRPC has not started yet, and would find no descriptors: it would end the process
+  static Status CheckMayInit();
   // Once a process, before handlers of pthread_atfork and atexit that must run before gRPC's.
   static void InitLibrary();
   // Around fork(2), while no thread of ours is inside gRPC: stops gRPC's timer thread, and starts it again. A forked

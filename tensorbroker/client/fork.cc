@@ -70,7 +70,7 @@ void InstallHandlers(const ForkHooks& hooks) {
   std::call_once(once, [&hooks] {
     g_hooks = hooks;
     CallGate::Get();
-    Forks::Get().KeepSpare();
+    Forks::Get();
     pthread_atfork(Prepare, Parent, Child);
     std::atexit(AtExit);
   });
@@ -164,6 +164,11 @@ size_t Forks::ReapLocked() {
 void Forks::KeepSpare() {
   MutexLock lock(mutex_);
   if (!spare_page_.valid()) spare_page_ = MakePage();
+}
+
+void Forks::DropSpare() {
+  MutexLock lock(mutex_);
+  spare_page_.reset();
 }
 
 void Forks::Lock(bool watch) {

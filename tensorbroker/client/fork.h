@@ -85,8 +85,9 @@ class Forks {
   std::vector<LiveFork> alive() TB_EXCLUDES(mutex_);
   // Forgets the children that have ended or exec'ed; gives how many those were. Never blocks.
   size_t Reap() TB_EXCLUDES(mutex_);
-  // Keeps what the next fork needs at hand, so that a process can be out of descriptors then.
+  // Keeps what the next fork needs at hand, so that a process can be out of descriptors then; while there are sessions.
   void KeepSpare() TB_EXCLUDES(mutex_);
+  void DropSpare() TB_EXCLUDES(mutex_);
 
   // The fork handlers'. Lock makes the pipe and maps the page where `watch`.
   void Lock(bool watch) TB_ACQUIRE(mutex_);

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "tensorbroker/base/name.h"
+#include "tensorbroker/client/connection.h"
 #include "tensorbroker/client/fork.h"
 #include "tensorbroker/client/handle.h"
 #include "tensorbroker/client/session_registry.h"
@@ -43,6 +44,7 @@ std::string LabelOf(const std::string& wanted) {
 
 StatusOr<std::shared_ptr<Session>> Session::Connect(const ConnectOptions& options) {
   const TimePoint deadline = DeadlineAfter(Clock::Real().Now(), options.deadline);
+  TB_RETURN_IF_ERROR(Connection::CheckMayInit());
   const std::vector<SocketCandidate> candidates = CandidateSockets(options.socket);
   const std::string label = LabelOf(options.label);
   std::vector<Status> causes;

@@ -35,6 +35,7 @@ std::shared_ptr<Session> SessionRegistry::FindOrMake(const SocketCandidate& cand
   });
   user->user_ = user;
   all_.push_back(user.get());
+  Forks::Get().KeepSpare();
   entry = user;
   return user;
 }
@@ -42,6 +43,7 @@ std::shared_ptr<Session> SessionRegistry::FindOrMake(const SocketCandidate& cand
 void SessionRegistry::Forget(Session* session) {
   MutexLock lock(mutex_);
   all_.erase(std::remove(all_.begin(), all_.end(), session), all_.end());
+  if (all_.empty()) Forks::Get().DropSpare();
   for (auto entry = by_socket_.begin(); entry != by_socket_.end();) {
     entry = entry->second.expired() ? by_socket_.erase(entry) : std::next(entry);
   }

@@ -18,6 +18,7 @@ class Session;
 // Process-wide, never destroyed; owns no session. Thread-safe.
 class SessionRegistry {
  public:
+  // The first call starts gRPC: see Connection::CheckMayInit.
   static SessionRegistry& Get();
 
   // The session for that socket, unless its broker is gone; else a new one, not connected yet.

@@ -210,7 +210,7 @@ TEST(Calls, BadNamesAreRefusedByEveryCallWithTheirRule) {
     EXPECT_EQ(refused.code(), StatusCode::kInvalidArgument) << refused;
     EXPECT_THAT(refused.ToString(), HasSubstr("is not UTF-8")) << refused;
   }
-  EXPECT_EQ(Must(client.Open("good")).storage_id(), tensor.storage_id());
+  EXPECT_EQ(Must(client.Open("good")).storage().id(), tensor.storage().id());
 }
 
 TEST(Calls, UntypedStoragesAndWeakHandles) {
