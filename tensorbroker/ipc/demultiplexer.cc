@@ -1,11 +1,16 @@
 #include "tensorbroker/ipc/demultiplexer.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 
@@ -38,6 +43,8 @@ struct Demultiplexer::State : std::enable_shared_from_this<Demultiplexer::State>
   void Stop();
   void Accept();
   void Admit(Fd fd);
+  // At most a line a second: whoever may connect could fill a disk.
+  void LogRefused(std::string_view cause);
   void RefuseForLackOfFds();
   void Peek(int fd, uint32_t events);
   Pending Take(int fd);
@@ -51,6 +58,8 @@ struct Demultiplexer::State : std::enable_shared_from_this<Demultiplexer::State>
   std::unordered_map<uid_t, size_t> pending_of;
   EventLoop::TimerId resume = 0;
   bool warned = false;
+  TimePoint next_refusal_line;
+  uint64_t refused_without_line = 0;
 };
 
 Status Demultiplexer::State::Start() {
@@ -124,24 +133,29 @@ void Demultiplexer::State::PauseAccepting() {
   });
 }
 
+void Demultiplexer::State::LogRefused(std::string_view cause) {
+  const TimePoint now = Clock::Real().Now();
+  if (now < next_refusal_line) {
+    ++refused_without_line;
+    return;
+  }
+  next_refusal_line = now + std::chrono::seconds(1);
+  Log(LogLevel::kWarning, "connection_refused",
+      {{"cause", cause}, {"others_since_the_last_line", std::exchange(refused_without_line, 0)}});
+}
+
 void Demultiplexer::State::Admit(Fd fd) {
-  if (pending.size() >= options.max_pending) {
-    Log(LogLevel::kWarning, "connection_refused", {{"cause", "too many connections that have said nothing"}});
-    return;
-  }
+  if (pending.size() >= options.max_pending) return LogRefused("too many connections that have said nothing");
   StatusOr<PeerIdentity> peer = IdentifyPeer(fd.get());
-  if (!peer.ok()) {
-    Log(LogLevel::kWarning, "connection_refused", {{"cause", Message(peer.status())}});
-    return;
-  }
+  if (!peer.ok()) return LogRefused(Message(peer.status()));
   const uid_t uid = peer->uid;
   if (const auto count = pending_of.find(uid);
       options.max_pending_of && count != pending_of.end() && count->second >= options.max_pending_of(uid)) {
-    Log(LogLevel::kWarning, "connection_refused",
-        {{"cause", "too many connections of this uid that have said nothing"}, {"uid", uid}});
-    return;
+    return LogRefused(fmt::format("too many connections of uid {} that have said nothing", uid));
   }
-  if (options.admit && !options.admit(*peer)) return;  // the hook says why
+  if (options.refuse) {
+    if (const std::string why = options.refuse(*peer); !why.empty()) return LogRefused(why);
+  }
   const int number = fd.get();
   const Status added =
       loop->Add(number, EPOLLIN | EPOLLRDHUP, [weak = weak_from_this(), number](uint32_t events) {

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "tensorbroker/base/clock.h"
 #include "tensorbroker/base/fd.h"
@@ -19,11 +20,11 @@ namespace tensorbroker {
 
 // All callbacks run on the loop's thread and must not block. The sockets they get are nonblocking and unread.
 struct DemultiplexerOptions {
-  std::function<void(Fd, PeerIdentity)> on_grpc;   // first byte 'P', as HTTP/2's preface has it
-  std::function<void(Fd, PeerIdentity)> on_lease;  // first byte 'T', as a lease's frame has it
-  std::function<bool(const PeerIdentity&)> admit;  // false closes the connection; may be empty
+  std::function<void(Fd, PeerIdentity)> on_grpc;           // first byte 'P', as HTTP/2's preface has it
+  std::function<void(Fd, PeerIdentity)> on_lease;          // first byte 'T', as a lease's frame has it
+  std::function<std::string(const PeerIdentity&)> refuse;  // why to close the connection, or ""; may be empty
   Duration first_byte_timeout = std::chrono::seconds(5);
-  size_t max_pending = 256;  // connections that have said nothing yet; more are closed at once
+  size_t max_pending = 1024;  // connections that have said nothing yet; more are closed at once
   std::function<size_t(uid_t)> max_pending_of;  // the same of one uid; empty: no less
 };
 

@@ -109,7 +109,8 @@ StatusOr<std::vector<StorageRecord>> Broker::ListPage(Connection& connection, co
     TB_ASSIGN_OR_RETURN(const Session* const session, Authenticate("List", connection, call.token));
     const uid_t uid = session->peer->uid;
     *end = false;
-    for (size_t looked = 0; looked < kItemsPerLock; ++looked) {
+    // A Storage may have very many names and holders: then it is a page of its own.
+    for (size_t cost = 0; cost < kItemsPerLock; ++cost) {
       const StorageEntry* const entry = storages_.After(*cursor);
       if (entry == nullptr) {
         *end = true;
@@ -122,6 +123,7 @@ StatusOr<std::vector<StorageRecord>> Broker::ListPage(Connection& connection, co
       };
       if (!call.prefix.empty() && std::none_of(entry->names.begin(), entry->names.end(), named)) continue;
       records.push_back(Record(*entry, uid, call.holders));
+      cost += records.back().names.size() + records.back().holders.size();
     }
   }
   CommandLines commands;

@@ -188,15 +188,12 @@ Status Daemon::Listen() {
   options.on_lease = [this](Fd socket, PeerIdentity peer) {
     leases_.Accept(std::move(socket), std::move(peer));
   };
-  options.admit = [this](const PeerIdentity& peer) {
+  options.refuse = [this](const PeerIdentity& peer) -> std::string {
     const size_t there = connections_.CountOf(peer.uid) + leases_.CountOf(peer.uid);
-    if (there < broker_.limits().connections_per_uid) return true;
-    Log(LogLevel::kWarning, "connection_refused",
-        {{"cause", "as many connections as the limit of a uid says"},
-         {"uid", peer.uid},
-         {"connections", there}});
-    return false;
+    if (there < broker_.limits().connections_per_uid) return "";
+    return fmt::format("uid {} has {} connections, which is its limit", peer.uid, there);
   };
+  options.max_pending = broker_.limits().sessions;  // each process that connects is silent for a moment
   options.max_pending_of = [pool = options.max_pending](uid_t uid) { return ShareOf(uid, geteuid(), pool); };
   options.first_byte_timeout = broker_.limits().bind_within;
   TB_ASSIGN_OR_RETURN(demultiplexer_,

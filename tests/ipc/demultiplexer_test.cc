@@ -176,7 +176,7 @@ TEST_F(Demultiplexers, CloseMoreThanTheirLimitOfSilentOnes) {
 }
 
 TEST_F(Demultiplexers, CloseWhatTheHookRefuses) {
-  Start({.admit = [](const PeerIdentity&) { return false; }});
+  Start({.refuse = [](const PeerIdentity&) { return "no"; }});
   const Fd client = Connect("P");
   RunUntilClosed(client);
   EXPECT_TRUE(grpc_.empty());
@@ -194,12 +194,12 @@ TEST_F(Demultiplexers, HandNothingOnAfterStopAccepting) {
 }
 
 TEST_F(Demultiplexers, MayEndInsideTheirOwnCallback) {
-  Start({.admit = [this](const PeerIdentity&) {
+  Start({.refuse = [this](const PeerIdentity&) {
     loop_->Post([this] {
       demultiplexer_.reset();
       loop_->Stop();
     });
-    return true;
+    return "";
   }});
   const Fd client = Connect("P");
   const Fd second = Connect();

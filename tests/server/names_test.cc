@@ -202,6 +202,23 @@ TEST_F(Names, AListByPrefixHasEachStorageOnce) {
   EXPECT_EQ((*page)[0].holders.size(), 1u);
 }
 
+TEST_F(Names, AStorageOfManyNamesIsAPageOfItsOwn) {
+  Peer a = Open(1);
+  for (int storage = 0; storage < 3; ++storage) {
+    const StorageId id = Made(a);
+    for (int i = 0; i < 1000; ++i) ASSERT_TRUE(Publish(a, fmt::format("{}/{}", storage, i), id).ok());
+  }
+  uint64_t cursor = 0;
+  bool end = false;
+  for (int storage = 0; storage < 3; ++storage) {
+    const auto page = broker_.ListPage(*a.connection, {a.token, "", false}, &cursor, &end);
+    ASSERT_EQ(page->size(), 1u);
+    EXPECT_EQ((*page)[0].names.size(), 1000u);
+  }
+  EXPECT_TRUE(broker_.ListPage(*a.connection, {a.token, "", false}, &cursor, &end)->empty());
+  EXPECT_TRUE(end);
+}
+
 class FewNames : public BrokerTest {
  protected:
   static Limits Few() {
