@@ -6,6 +6,7 @@
 
 #include "tensorbroker/base/name.h"
 #include "tensorbroker/base/units.h"
+#include "tensorbroker/ipc/process.h"
 #include "tensorbroker/server/broker_internal.h"
 
 namespace tensorbroker {
@@ -59,7 +60,10 @@ Broker::Broker(BrokerOptions options, BlockAllocator* allocator, Budget* budget,
       catalog_(options_.limits,
                [this](uint64_t serial) TB_NO_THREAD_SAFETY_ANALYSIS {
                  const Session* const session = sessions_.Find(serial);
-                 return session != nullptr && session->alive();
+                 if (session == nullptr || !session->alive()) return false;
+                 // Its process may have ended a moment ago, and nobody has told yet.
+                 const Fd& pidfd = session->peer->pidfd;
+                 return !pidfd.valid() || !PidfdHasEnded(pidfd.get());
                }),
       waits_(options_.limits, options_.admission.broker_uid),
       events_(options_.limits, options_.admission.broker_uid) {}

@@ -112,18 +112,21 @@ class BrokerTest : public ::testing::Test {
     return std::make_unique<Connection>(std::move(peer));
   }
   // A session that is not bound to a lease yet.
-  Peer OpenUnbound(pid_t pid, uid_t uid = kUid) {
+  Peer OpenUnbound(pid_t pid, uid_t uid = kUid) { return OpenUnbound(Connect(pid, uid)); }
+  Peer OpenUnbound(std::unique_ptr<Connection> connection) {
     Peer peer;
-    peer.connection = Connect(pid, uid);
-    const auto session = broker_.OpenSession(*peer.connection, 1, "test", "client-" + std::to_string(pid));
+    peer.connection = std::move(connection);
+    const std::string label = "client-" + std::to_string(peer.connection->peer->pid);
+    const auto session = broker_.OpenSession(*peer.connection, 1, "test", label);
     EXPECT_TRUE(session.ok()) << session.status();
     peer.id = session->id;
     peer.token = session->token.bytes();
     peer.lease_token = session->lease_token.bytes();
     return peer;
   }
-  Peer Open(pid_t pid, uid_t uid = kUid) {
-    Peer peer = OpenUnbound(pid, uid);
+  Peer Open(pid_t pid, uid_t uid = kUid) { return Open(Connect(pid, uid)); }
+  Peer Open(std::unique_ptr<Connection> connection) {
+    Peer peer = OpenUnbound(std::move(connection));
     const auto bound = broker_.BindLease(peer.lease_token, *peer.connection->peer);
     EXPECT_TRUE(bound.ok()) << bound.status();
     return peer;

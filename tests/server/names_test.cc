@@ -1,4 +1,13 @@
 // Names, waits and events.
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <memory>
+#include <utility>
+
+#include "tensorbroker/ipc/process.h"
 #include "tests/server/fixture.h"
 
 namespace tensorbroker {
@@ -186,6 +195,27 @@ TEST_F(Names, OnlyAHolderPublishesAndOnlyWhatFits) {
   call = PublishOf(a, "n", storage);
   call.ttl_ns = -1;
   EXPECT_EQ(CodeOf(broker_.Publish(*a.connection, call)), StatusCode::kInvalidArgument);
+}
+
+TEST_F(Names, APublisherThatHasJustDiedIsNotTakenForAlive) {  // Case T2.
+  const pid_t child = fork();
+  if (child == 0) {
+    pause();
+    _exit(0);
+  }
+  auto identity = std::make_shared<PeerIdentity>();
+  identity->uid = kUid;
+  identity->pid = child;
+  identity->pidfd = *PidfdOpen(child);
+  const int pidfd = identity->pidfd.get();
+  Peer a = Open(std::make_unique<Connection>(std::move(identity)));
+  Peer b = Open(2);
+  ASSERT_TRUE(Publish(a, "x", Made(a)).ok());
+  EXPECT_EQ(CodeOf(Publish(b, "x", Made(b))), StatusCode::kAlreadyExists);
+  kill(child, SIGKILL);
+  EXPECT_TRUE(PidfdWait(pidfd, seconds(10)));
+  EXPECT_TRUE(Publish(b, "x", Made(b)).ok());  // nobody has told the broker yet
+  EXPECT_EQ(waitpid(child, nullptr, 0), child);
 }
 
 TEST_F(Names, AListByPrefixHasEachStorageOnce) {
