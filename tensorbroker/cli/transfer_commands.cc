@@ -1,5 +1,7 @@
 // tensorctl put, get, print
 #include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <limits>
 #include <memory>
@@ -65,6 +67,14 @@ StatusOr<Tensor> OpenView(Client& client, const std::string& name, const std::st
   return ApplyIndex(tensor, parts);
 }
 
+// Whether what is written to `path` appears on stdout.
+bool IsStdout(const std::string& path) {
+  struct stat file {};
+  struct stat out {};
+  return stat(path.c_str(), &file) == 0 && fstat(STDOUT_FILENO, &out) == 0 && file.st_dev == out.st_dev &&
+         file.st_ino == out.st_ino;
+}
+
 struct GetArguments {
   std::string name;
   std::string file;
@@ -76,6 +86,7 @@ StatusOr<int> Get(Context& context, const GetArguments& arguments) {
   TB_ASSIGN_OR_RETURN(Client client, context.Connect());
   TB_ASSIGN_OR_RETURN(const Tensor tensor, OpenView(client, arguments.name, arguments.slice));
   TB_RETURN_IF_ERROR(tensor.Map());
+  const bool to_stdout = IsStdout(arguments.file);
   {
     Progress progress(context.console(), "get " + arguments.name);
     WriteOptions options;
@@ -90,9 +101,11 @@ StatusOr<int> Get(Context& context, const GetArguments& arguments) {
     }
     TB_RETURN_IF_ERROR(written);
   }
-  Print(context.json() ? GetJson(arguments.name, arguments.file, tensor.nbytes(), tensor.header())
-                       : fmt::format("{}  to {}\n", TensorLine(arguments.name, tensor.header(), context),
-                                     Printable(arguments.file)));
+  const std::string done =
+      context.json() ? GetJson(arguments.name, arguments.file, tensor.nbytes(), tensor.header())
+                     : fmt::format("{}  to {}\n", TensorLine(arguments.name, tensor.header(), context),
+                                   Printable(arguments.file));
+  to_stdout ? PrintError(done) : Print(done);
   return 0;
 }
 
@@ -133,7 +146,10 @@ void AddTransferCommands(CommandLine& line) {
       .Run([put](Context& context) { return Put(context, *put); });
   const auto get = std::make_shared<GetArguments>();
   line.Add("get", "Write a tensor to a .npy file")
-      .Describe("A view writes its own elements only, not its Storage. The file appears whole or not at all.")
+      .Describe(
+          "A view writes its own elements only, not its Storage. The file appears whole or not at all. A "
+          "pipe, "
+          "a device and /dev/stdout are written to as they are; what is to be said goes to stderr then.")
       .Argument("NAME", &get->name, "the tensor", Completes::kTensor)
       .Argument("FILE", &get->file, "where to write", Completes::kFile)
       .Text("--slice", &get->slice, "INDEX",

@@ -70,8 +70,9 @@ struct WriteOptions {
 
 // Writes the header's own elements, and nothing else of `storage` (its whole Storage), as np.save would: a dense
 // column-major view as a Fortran file, any other in row-major order. A file appears whole or not at all: it is written
-// beside `path` and renamed over it; on an error nothing is left behind and an old file stays. A device or pipe at `path`
-// is written to directly. Not flushed to the disk (no fsync). Blocks.
+// beside `path` and renamed over it; on an error nothing is left behind and an old file stays. A link stays: its target is
+// written. A device or pipe at `path`, and /dev/stdout and its like whatever they lead to, are written to directly, with
+// both OldFile. Not flushed to the disk (no fsync). Blocks.
 // kAlreadyExists                 OldFile::kKeep: a file is there, or another process made one while this one was written
 // kInvalidArgument               `path` is a directory
 // kNotFound / kPermissionDenied  the directory, or the file

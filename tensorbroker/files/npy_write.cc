@@ -1,11 +1,18 @@
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/magic.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
+#include <climits>
 #include <cstdio>
+#include <cstdlib>
+#include <optional>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -123,10 +130,69 @@ Status WriteTo(internal::File& file, const std::string& path, const Header& head
   return file.Close(path);
 }
 
-// Something at `path` that is written to, not replaced: a pipe, a terminal, /dev/null.
-bool IsSpecial(const std::string& path) {
-  struct stat status = {};
-  return ::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode);
+constexpr int kMaxLinks = 40;  // as the kernel follows
+
+struct Place {
+  std::string path;  // behind all links: what is made or replaced
+  Fd direct;         // valid: write here instead
+};
+
+std::string DirectoryOf(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+// The number N where `path`, which is no link but perhaps one of /proc's, is descriptor N of this process.
+std::optional<int> OwnDescriptor(const std::string& path) {
+  char directory[PATH_MAX];
+  if (::realpath(DirectoryOf(path).c_str(), directory) == nullptr) return std::nullopt;
+  const std::string_view place = directory;
+  if (!place.starts_with(fmt::format("/proc/{}/", ::getpid())) || !place.ends_with("/fd"))
+    return std::nullopt;
+  const std::string_view name = std::string_view(path).substr(path.rfind('/') + 1);
+  int fd = -1;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), fd);
+  if (error != std::errc() || end != name.data() + name.size()) return std::nullopt;
+  return fd;
+}
+
+bool IsOnProc(const std::string& path) {
+  struct statfs info = {};
+  return ::statfs(DirectoryOf(path).c_str(), &info) == 0 && info.f_type == PROC_SUPER_MAGIC;
+}
+
+StatusOr<Place> OpenDirect(const std::string& path, int flags) {
+  Fd fd(::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY | flags));
+  if (!fd.valid()) return internal::FileError("open", path, errno);
+  return Place{path, std::move(fd)};
+}
+
+// Where a write to `given` goes. A link is never replaced: its target is. Written to directly are what is no regular file
+// (a pipe, a terminal, /dev/null) and an open file that /proc leads to, such as /dev/stdout.
+StatusOr<Place> Resolve(const std::string& given) {
+  std::string path = given;
+  for (int links = 0; links <= kMaxLinks; ++links) {
+    struct stat info = {};
+    if (::lstat(path.c_str(), &info) != 0) return Place{path, Fd()};  // to be made, or the error comes then
+    if (!S_ISLNK(info.st_mode)) {
+      if (S_ISREG(info.st_mode) || S_ISDIR(info.st_mode)) return Place{path, Fd()};
+      return OpenDirect(path, 0);
+    }
+    if (const std::optional<int> own = OwnDescriptor(path)) {
+      StatusOr<Fd> fd = Dup(*own);  // so that it goes on where others have written before
+      if (!fd.ok()) return Annotate(fd.status(), "open " + given);
+      return Place{path, *std::move(fd)};
+    }
+    if (IsOnProc(path) && ::stat(path.c_str(), &info) == 0 && !S_ISDIR(info.st_mode))
+      return OpenDirect(path, O_TRUNC);
+    char target[PATH_MAX];
+    const ssize_t size = ::readlink(path.c_str(), target, sizeof target);
+    if (size < 0) return internal::FileError("read the link", path, errno);
+    const std::string_view next(target, static_cast<size_t>(size));
+    path = next.starts_with('/') ? std::string(next) : fmt::format("{}/{}", DirectoryOf(path), next);
+  }
+  return internal::FileError("write", given, ELOOP);
 }
 
 bool IsDirectory(const std::string& path) {
@@ -134,10 +200,10 @@ bool IsDirectory(const std::string& path) {
   return ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
 }
 
-// A file, or a link to whatever: what a rename would replace.
-bool IsReplaceable(const std::string& path) {
+// A dangling link is there too.
+bool Exists(const std::string& path) {
   struct stat status = {};
-  return ::lstat(path.c_str(), &status) == 0 && (S_ISREG(status.st_mode) || S_ISLNK(status.st_mode));
+  return ::lstat(path.c_str(), &status) == 0;
 }
 
 }  // namespace
@@ -152,21 +218,20 @@ Status WriteNpy(const std::string& path, const Header& header, std::span<const s
     return Annotate(fits, path);
   // Before a long write; MoveTo decides.
   if (IsDirectory(path)) return internal::FileError("write", path, EISDIR);
-  if (options.old_file == OldFile::kKeep && IsReplaceable(path)) return IsThere(path);
-  if (IsSpecial(path)) {
-    Fd fd(::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY));
-    if (!fd.valid()) return internal::FileError("open", path, errno);
-    internal::File file(std::move(fd));
+  TB_ASSIGN_OR_RETURN(Place place, Resolve(path));
+  if (place.direct.valid()) {
+    internal::File file(std::move(place.direct));
     return WriteTo(file, path, header, storage, options.progress);
   }
-  const std::string beside = fmt::format("{}.{:016x}.tmp", path, RandomNonZero64());
+  if (options.old_file == OldFile::kKeep && Exists(path)) return IsThere(path);
+  const std::string beside = fmt::format("{}.{:016x}.tmp", place.path, RandomNonZero64());
   // The umask settles the mode, as for any file a program makes.
   Fd fd(::open(beside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
   if (!fd.valid()) return internal::FileError("create", path, errno);
   Temporary temporary(beside);
   internal::File file(std::move(fd));
   TB_RETURN_IF_ERROR(WriteTo(file, path, header, storage, options.progress));
-  return temporary.MoveTo(path, options.old_file);
+  return temporary.MoveTo(place.path, options.old_file);
 }
 
 }  // namespace tensorbroker

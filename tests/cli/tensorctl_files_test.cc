@@ -124,6 +124,28 @@ TEST_F(TensorctlFilesTest, GetOverwritesOnlyWhenForced) {
   EXPECT_EQ(CountFiles(), 1u);
 }
 
+TEST_F(TensorctlFilesTest, GetToStdoutHasTheBytesThereAndTheRestOnStderr) {
+  Client client = Connect();
+  ASSERT_TRUE(client.Zeros({3})->Publish("w").ok());
+  fs::create_symlink("/proc/self/fd/1", Path("stdout"));  // as /dev/stdout is
+  for (const Words& words : {Words{"get", "w", Path("stdout")}, Words{"get", "w", Path("stdout"), "--force"},
+                             Words{"get", "w", "/proc/self/fd/1", "--json"}}) {
+    const Result piped = Run(words);
+    ASSERT_EQ(piped.code, 0) << piped.err;
+    EXPECT_EQ(piped.out.size(), 128u + 12u);
+    EXPECT_THAT(piped.err, HasSubstr("float32"));
+  }
+  // Where stdout is a file, it is that file that gets them.
+  const Result sh = TensorctlProcess({"-c", "\"$0\" --socket \"$1\" get -f w \"$2\" >\"$3\"", TensorctlPath(),
+                                      broker_->socket(), Path("stdout"), Path("w.npy")},
+                                     {}, Stdout::kPipe, "/bin/sh")
+                        .Wait();
+  EXPECT_EQ(sh.code, 0) << sh.err;
+  EXPECT_TRUE(fs::is_symlink(Path("stdout")));
+  EXPECT_EQ(fs::file_size(Path("w.npy")), 128u + 12u);
+  EXPECT_EQ(CountFiles(), 2u);
+}
+
 TEST_F(TensorctlFilesTest, AFailedPutLeavesNothing) {
   const std::string good = ReadFile(fs::path(TENSORBROKER_EXAMPLE_DATA) / "digits_labels.npy");
   WriteFile(Path("text.npy"), "these are no numbers\n");

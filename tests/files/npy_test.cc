@@ -1,5 +1,6 @@
 #include "tensorbroker/files/npy.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -17,6 +18,7 @@
 #include <thread>
 #include <vector>
 
+#include "tensorbroker/base/fd.h"
 #include "tensorbroker/tensor/copy.h"
 #include "tensorbroker/tensor/scalar.h"
 #include "tensorbroker/tensor/views.h"
@@ -263,6 +265,49 @@ TEST_F(Npy, AFileIsKeptWhereAskedAlsoOneThatCameWhileWriting) {
   EXPECT_EQ(WriteNpy(Path("link.npy"), header, Counting(40), keep).code(), StatusCode::kAlreadyExists);
   EXPECT_TRUE(WriteNpy("/dev/null", header, Counting(40), keep).ok()) << "a device is written to";
   EXPECT_THAT(Names(), UnorderedElementsAre("x.npy", "late.npy", "link.npy"));
+}
+
+TEST_F(Npy, ALinkStaysAndItsTargetIsWritten) {
+  namespace fs = std::filesystem;
+  const Header header = *Header::Contiguous({10}, DType::kInt32);
+  fs::create_directory(Path("d"));
+  Put(Path("d/x.npy"), "old");
+  fs::create_symlink("x.npy", Path("d/inner"));
+  fs::create_symlink("d/inner", Path("link"));
+  fs::create_symlink("d/new.npy", Path("dangling"));
+  fs::create_symlink("loop", Path("loop"));
+  EXPECT_EQ(WriteNpy(Path("link"), header, Counting(40), {.old_file = OldFile::kKeep}).code(),
+            StatusCode::kAlreadyExists);
+  EXPECT_EQ(Contents(Path("d/x.npy")), "old");
+  for (const char* link : {"link", "dangling"}) {
+    const Status written = WriteNpy(Path(link), header, Counting(40));
+    EXPECT_TRUE(written.ok()) << written;
+    EXPECT_TRUE(fs::is_symlink(Path(link))) << link;
+  }
+  EXPECT_EQ(fs::file_size(Path("d/x.npy")), 168u);
+  EXPECT_EQ(fs::file_size(Path("d/new.npy")), 168u);
+  EXPECT_FALSE(WriteNpy(Path("loop"), header, Counting(40)).ok());
+  EXPECT_THAT(Names(), UnorderedElementsAre("d", "link", "dangling", "loop"));
+}
+
+// `get -f X /dev/stdout >file` as root replaced /dev/stdout itself.
+TEST_F(Npy, AnOpenFileIsWrittenToWhereItStands) {
+  const Header header = *Header::Contiguous({10}, DType::kInt32);
+  Put(Path("out"), "before ");
+  const Fd out(::open(Path("out").c_str(), O_WRONLY | O_APPEND | O_CLOEXEC));
+  ASSERT_TRUE(out.valid());
+  const std::string number = std::to_string(out.get());
+  std::filesystem::create_symlink("/proc/self/fd/" + number, Path("stdout"));
+  for (const std::string& path : {"/proc/self/fd/" + number, "/dev/fd/" + number, Path("stdout")}) {
+    for (const OldFile old_file : {OldFile::kReplace, OldFile::kKeep}) {
+      const Status written = WriteNpy(path, header, Counting(40), {.old_file = old_file});
+      EXPECT_TRUE(written.ok()) << path << ": " << written;
+    }
+  }
+  EXPECT_EQ(Contents(Path("out")).size(), 7u + 6u * 168u);
+  EXPECT_TRUE(std::filesystem::is_symlink(Path("stdout")));
+  EXPECT_FALSE(WriteNpy("/proc/self/fd/99999", header, Counting(40)).ok());
+  EXPECT_THAT(Names(), UnorderedElementsAre("out", "stdout"));
 }
 
 TEST_F(Npy, WhatCannotBeWrittenIsRefused) {
