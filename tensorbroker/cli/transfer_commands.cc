@@ -1,8 +1,12 @@
 // tensorctl put, get, print
 #include <fmt/format.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <climits>
+#include <cstring>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -75,6 +79,35 @@ bool IsStdout(const std::string& path) {
          file.st_ino == out.st_ino;
 }
 
+// A file that a signal which ends this process has to remove: its name in `unfinished`, "" for none.
+char unfinished[PATH_MAX] = "";
+
+void EndBySignal(int signal) {
+  if (unfinished[0] != '\0') unlink(unfinished);
+  raise(signal);  // SA_RESETHAND: now it does what it does by default
+}
+
+void RemoveUnfinishedAtSignals() {
+  struct sigaction end {};
+  end.sa_handler = &EndBySignal;
+  end.sa_flags = static_cast<int>(SA_RESETHAND | SA_NODEFER);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) {
+    struct sigaction before {};
+    if (sigaction(signal, nullptr, &before) == 0 && before.sa_handler == SIG_DFL)
+      sigaction(signal, &end, nullptr);
+  }
+}
+
+// Seen whole by a handler: the first byte comes last, and goes first.
+void SetUnfinished(const std::string& path) {
+  unfinished[0] = '\0';
+  if (path.empty() || path.size() >= sizeof unfinished) return;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  std::memcpy(unfinished + 1, path.c_str() + 1, path.size());
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  unfinished[0] = path[0];
+}
+
 struct GetArguments {
   std::string name;
   std::string file;
@@ -94,6 +127,8 @@ StatusOr<int> Get(Context& context, const GetArguments& arguments) {
       progress.Update(done, total);
       return true;
     };
+    RemoveUnfinishedAtSignals();
+    options.temporary = SetUnfinished;
     options.old_file = arguments.force ? OldFile::kReplace : OldFile::kKeep;
     const Status written = WriteNpy(arguments.file, tensor.header(), tensor.storage().bytes(), options);
     if (written.code() == StatusCode::kAlreadyExists) {

@@ -66,15 +66,18 @@ enum class OldFile : uint8_t { kReplace, kKeep };
 struct WriteOptions {
   FileProgress progress;
   OldFile old_file = OldFile::kReplace;
+  // Called with the name of a file that is there only until the write's end, then with "": for who removes it at a signal.
+  // Where the file system can make a file without a name (O_TMPFILE), there is one only while an old file is replaced.
+  std::function<void(const std::string& path)> temporary;
 };
 
 // Writes the header's own elements, and nothing else of `storage` (its whole Storage), as np.save would: a dense
 // column-major view as a Fortran file, any other in row-major order. A file appears whole or not at all: it is written
-// beside `path` and renamed over it; on an error nothing is left behind and an old file stays. A link stays: its target is
+// without a name, or beside `path`; on an error nothing is left behind and an old file stays. A link stays: its target is
 // written. A device or pipe at `path`, and /dev/stdout and its like whatever they lead to, are written to directly, with
 // both OldFile. Not flushed to the disk (no fsync). Blocks.
 // kAlreadyExists                 OldFile::kKeep: a file is there, or another process made one while this one was written
-// kInvalidArgument               `path` is a directory
+// kInvalidArgument               `path` is a directory, ends in '/', or is empty
 // kNotFound / kPermissionDenied  the directory, or the file
 // kResourceExhausted             the file system is full, or a quota or RLIMIT_FSIZE is reached
 // kOutOfRange                    the header reaches outside `storage`

@@ -31,35 +31,93 @@ Status IsThere(const std::string& path) {
   return AlreadyExistsError(fmt::format("{} is there already", path));
 }
 
-// A file beside the one it is to be; its name goes unless MoveTo succeeded.
-class Temporary {
+std::string DirectoryOf(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+// A file that is to be at `path` once it is written. Where the file system can, it has no name before, so that nothing is
+// left of it however this process ends; else it is beside `path`, and its name goes with this object.
+class NewFile {
  public:
-  explicit Temporary(std::string path) : path_(std::move(path)) {}
-  ~Temporary() {
-    if (!path_.empty()) ::unlink(path_.c_str());
+  static StatusOr<NewFile> Make(const std::string& path, const WriteOptions& options) {
+    NewFile made(path, options);
+    // The umask settles the mode, as for any file a program makes.
+    made.fd_.reset(::open(DirectoryOf(path).c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666));
+    if (made.fd_.valid() && ::access(made.ProcPath().c_str(), F_OK) == 0) return made;
+    made.TakeName();
+    made.fd_.reset(::open(made.name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+    if (made.fd_.valid()) return made;
+    const int err = errno;
+    made.DropName();
+    return internal::FileError("create", path, err);
   }
-  Temporary(const Temporary&) = delete;
-  Temporary& operator=(const Temporary&) = delete;
+
+  NewFile(NewFile&& other) noexcept
+      : path_(other.path_),
+        options_(other.options_),
+        fd_(std::move(other.fd_)),
+        name_(std::exchange(other.name_, {})) {}
+  NewFile& operator=(NewFile&&) = delete;
+  ~NewFile() {
+    if (name_.empty()) return;
+    ::unlink(name_.c_str());
+    DropName();
+  }
+
+  int fd() const { return fd_.get(); }
 
   // From now on it is at `path`, with all its bytes at one instant.
   // kAlreadyExists  OldFile::kKeep: something is there
-  Status MoveTo(const std::string& path, OldFile old_file) {
-    if (old_file == OldFile::kReplace) {
-      if (::rename(path_.c_str(), path.c_str()) != 0) return internal::FileError("rename to", path, errno);
-      path_.clear();
-      return OkStatus();
+  Status MoveIntoPlace() {
+    if (name_.empty() && Link(path_) == 0) return OkStatus();
+    if (name_.empty() && errno != EEXIST) return internal::FileError("make", path_, errno);
+    if (options_.old_file == OldFile::kKeep) return NameUnlessThere();
+    // Nothing replaces a file by one without a name.
+    if (name_.empty()) {
+      TakeName();
+      if (Link(name_) != 0) {
+        const int err = errno;
+        DropName();
+        return internal::FileError("make", name_, err);
+      }
     }
-    if (::renameat2(AT_FDCWD, path_.c_str(), AT_FDCWD, path.c_str(), RENAME_NOREPLACE) == 0) {
-      path_.clear();
-      return OkStatus();
-    }
-    // A file system without that flag (NFS) has links; the name beside goes with this object.
-    if (errno == EINVAL && ::link(path_.c_str(), path.c_str()) == 0) return OkStatus();
-    return errno == EEXIST ? IsThere(path) : internal::FileError("rename to", path, errno);
+    if (::rename(name_.c_str(), path_.c_str()) != 0) return internal::FileError("rename to", path_, errno);
+    DropName();
+    return OkStatus();
   }
 
  private:
-  std::string path_;
+  NewFile(const std::string& path, const WriteOptions& options) : path_(path), options_(options) {}
+
+  std::string ProcPath() const { return fmt::format("/proc/self/fd/{}", fd_.get()); }
+  int Link(const std::string& to) const {
+    return ::linkat(AT_FDCWD, ProcPath().c_str(), AT_FDCWD, to.c_str(), AT_SYMLINK_FOLLOW);
+  }
+  Status NameUnlessThere() {
+    if (name_.empty()) return IsThere(path_);
+    if (::renameat2(AT_FDCWD, name_.c_str(), AT_FDCWD, path_.c_str(), RENAME_NOREPLACE) == 0) {
+      DropName();
+      return OkStatus();
+    }
+    // A file system without that flag (NFS) has links; the name beside goes with this object.
+    if (errno == EINVAL && ::link(name_.c_str(), path_.c_str()) == 0) return OkStatus();
+    return errno == EEXIST ? IsThere(path_) : internal::FileError("rename to", path_, errno);
+  }
+  void TakeName() {
+    name_ = fmt::format("{}.{:016x}.tmp", path_, RandomNonZero64());
+    if (options_.temporary) options_.temporary(name_);
+  }
+  void DropName() {
+    name_.clear();
+    if (options_.temporary) options_.temporary(name_);
+  }
+
+  const std::string path_;
+  const WriteOptions& options_;
+  Fd fd_;
+  std::string name_;  // beside path_; empty: it has none
 };
 
 // Writes a view's elements in row-major order, with at most one chunk of them copied at a time.
@@ -137,12 +195,6 @@ struct Place {
   Fd direct;         // valid: write here instead
 };
 
-std::string DirectoryOf(const std::string& path) {
-  const size_t slash = path.rfind('/');
-  if (slash == std::string::npos) return ".";
-  return slash == 0 ? "/" : path.substr(0, slash);
-}
-
 // The number N where `path`, which is no link but perhaps one of /proc's, is descriptor N of this process.
 std::optional<int> OwnDescriptor(const std::string& path) {
   char directory[PATH_MAX];
@@ -216,22 +268,22 @@ Status WriteNpy(const std::string& path, const Header& header, std::span<const s
   }
   if (Status fits = CheckFits(header, static_cast<int64_t>(storage.size())); !fits.ok())
     return Annotate(fits, path);
-  // Before a long write; MoveTo decides.
-  if (IsDirectory(path)) return internal::FileError("write", path, EISDIR);
+  if (path.empty()) return InvalidArgumentError("write: no file is named");
+  // Before a long write; MoveIntoPlace decides.
+  if (IsDirectory(path) || path.ends_with('/'))
+    return InvalidArgumentError(fmt::format("write {}: that is a directory: name a file in it", path));
   TB_ASSIGN_OR_RETURN(Place place, Resolve(path));
   if (place.direct.valid()) {
     internal::File file(std::move(place.direct));
     return WriteTo(file, path, header, storage, options.progress);
   }
   if (options.old_file == OldFile::kKeep && Exists(path)) return IsThere(path);
-  const std::string beside = fmt::format("{}.{:016x}.tmp", place.path, RandomNonZero64());
-  // The umask settles the mode, as for any file a program makes.
-  Fd fd(::open(beside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
-  if (!fd.valid()) return internal::FileError("create", path, errno);
-  Temporary temporary(beside);
+  TB_ASSIGN_OR_RETURN(NewFile made, NewFile::Make(place.path, options));
+  // Closed before the file is in its place: some file systems report a full disk only then.
+  TB_ASSIGN_OR_RETURN(Fd fd, Dup(made.fd()));
   internal::File file(std::move(fd));
   TB_RETURN_IF_ERROR(WriteTo(file, path, header, storage, options.progress));
-  return temporary.MoveTo(place.path, options.old_file);
+  return made.MoveIntoPlace();
 }
 
 }  // namespace tensorbroker

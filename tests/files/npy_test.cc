@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -241,6 +242,42 @@ TEST_F(Npy, AStoppedWriteLeavesNothing) {
   EXPECT_EQ(NpyReader::Open(Path("x.npy"))->ReadInto(bytes, stop).code(), StatusCode::kCancelled);
 }
 
+// However the process ends: SIGKILL in the middle of the write.
+TEST_F(Npy, AKilledWriteLeavesNothing) {
+  const Header header = *Header::Contiguous({10}, DType::kInt32);
+  Put(Path("old.npy"), "old");
+  for (const char* name : {"new.npy", "old.npy"}) {
+    const pid_t child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      const auto die = [](int64_t, int64_t) { return ::raise(SIGKILL) == 0; };
+      static_cast<void>(WriteNpy(Path(name), header, Counting(40), {.progress = die}));
+      ::_exit(1);
+    }
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFSIGNALED(status));
+  }
+  EXPECT_EQ(Names(), std::vector<std::string>{"old.npy"});
+  EXPECT_EQ(Contents(Path("old.npy")), "old");
+}
+
+TEST_F(Npy, ATemporaryNameIsToldWhileItIsThere) {
+  const Header header = *Header::Contiguous({10}, DType::kInt32);
+  Put(Path("x.npy"), "old");
+  std::vector<std::string> told;
+  WriteOptions options;
+  options.temporary = [&](const std::string& path) {
+    EXPECT_TRUE(told.empty() || !std::filesystem::exists(told.back()));
+    told.push_back(path);
+  };
+  ASSERT_TRUE(WriteNpy(Path("x.npy"), header, Counting(40), options).ok());
+  ASSERT_EQ(told.size(), 2u);
+  EXPECT_THAT(told.front(), ::testing::StartsWith(Path("x.npy.")));
+  EXPECT_EQ(told.back(), "");
+  EXPECT_EQ(Names(), std::vector<std::string>{"x.npy"});
+}
+
 TEST_F(Npy, AFileIsKeptWhereAskedAlsoOneThatCameWhileWriting) {
   const Header header = *Header::Contiguous({10}, DType::kInt32);
   WriteOptions keep{.old_file = OldFile::kKeep};
@@ -317,6 +354,17 @@ TEST_F(Npy, WhatCannotBeWrittenIsRefused) {
     EXPECT_EQ(WriteNpy(directory_.string(), header, Counting(40), {.old_file = old_file}).code(),
               StatusCode::kInvalidArgument);
   }
+  std::filesystem::create_directory(Path("d"));
+  std::filesystem::create_symlink("d", Path("link"));
+  for (const std::string& path : {Path("d"), Path("d/"), Path("link"), Path("none/"), std::string()}) {
+    const Status status = WriteNpy(path, header, Counting(40));
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << status;
+    EXPECT_THAT(std::string(Message(status)),
+                HasSubstr(path.empty() ? "no file is named" : "name a file in it"));
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(Path("d")));
+  std::filesystem::remove(Path("d"));
+  std::filesystem::remove(Path("link"));
   EXPECT_EQ(WriteNpy(Path("x.npy"), header, Counting(39)).code(), StatusCode::kOutOfRange);
   const Header on_gpu = *Header::Contiguous({10}, DType::kInt32, {DeviceType::kCuda, 0});
   EXPECT_EQ(WriteNpy(Path("x.npy"), on_gpu, Counting(40)).code(), StatusCode::kFailedPrecondition);
