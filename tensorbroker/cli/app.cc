@@ -13,7 +13,6 @@ namespace tensorbroker::cli {
 namespace {
 
 constexpr const char* kName = "tensorctl";
-constexpr const char* kUsageCode = "USAGE";
 
 // One line on stderr; with --json an object on stdout as well.
 int Fail(bool json, int exit_code, const std::string& command, std::string_view code,

@@ -13,6 +13,7 @@ namespace tensorbroker::cli {
 
 inline constexpr int kExitFailed = 1;
 inline constexpr int kExitUsage = 2;
+inline constexpr const char* kUsageCode = "USAGE";  // in place of a status code
 
 // The whole command line. `options`, which must outlive it, gets the options of all commands.
 std::unique_ptr<CommandLine> MakeCommandLine(GlobalOptions* options);

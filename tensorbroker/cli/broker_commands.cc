@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "tensorbroker/cli/app.h"
 #include "tensorbroker/cli/commands.h"
 #include "tensorbroker/cli/context.h"
 #include "tensorbroker/cli/json.h"
@@ -24,7 +25,16 @@ StatusOr<int> Serve(Context& context, const std::vector<std::string>& arguments)
     argv.push_back(context.options().socket);
   }
   argv.insert(argv.end(), arguments.begin(), arguments.end());
-  return Exec(std::move(argv));
+  if (!context.json()) return Exec(std::move(argv));
+  // Somebody has to say in JSON that it could not be, or how it ended.
+  TB_ASSIGN_OR_RETURN(const int code, Job().Run(std::move(argv)));
+  if (code == kExitUsage) {
+    Print(ErrorJson(kUsageCode, "tensorbrokerd refused its options, and has said why on stderr"));
+  } else if (code != 0) {
+    Print(ErrorJson(CodeName(StatusCode::kUnavailable),
+                    fmt::format("tensorbrokerd ended with exit code {}, and has said why on stderr", code)));
+  }
+  return code;
 }
 
 StatusOr<int> Stop(Context& context) {
@@ -44,7 +54,7 @@ struct RunArguments {
   std::vector<std::string> command;
 };
 
-StatusOr<int> Run(const RunArguments& arguments) {
+StatusOr<int> Run(Context& context, const RunArguments& arguments) {
   Job job;
   EmbeddedOptions options = arguments.embedded;
   options.label = "tensorctl run";
@@ -52,7 +62,8 @@ StatusOr<int> Run(const RunArguments& arguments) {
   const StatusOr<int> code = job.Run(arguments.command);
   if (code.ok()) return code;
   const bool missing = code.status().code() == StatusCode::kNotFound;
-  PrintError(fmt::format("tensorctl: run: {}: {}\n", CodeName(code.status().code()), Message(code.status())));
+  PrintFailure("run", CodeName(code.status().code()), Message(code.status()));
+  if (context.json()) Print(ErrorJson(CodeName(code.status().code()), Message(code.status())));
   return missing ? kNoSuchCommand : kNotExecutable;
 }
 
@@ -67,7 +78,9 @@ void AddBrokerCommands(CommandLine& line) {
           "that follows; "
           "`tensorbrokerd --help` lists its options. Options of tensorctl stand before the word serve. Ends "
           "on Ctrl-C, "
-          "SIGTERM or `tensorctl stop`.")
+          "SIGTERM or `tensorctl stop`. With --json tensorctl stays beside it, and reports an end with "
+          "another exit "
+          "code than 0.")
       .Rest("ARGUMENT", serve.get(), "options of tensorbrokerd", Verbatim::kAll, Need::kOptional)
       .Example("tensorctl serve --capacity 8GiB --memory memfd", "A broker of 8 GiB for this user")
       .Run([serve](Context& context) { return Serve(context, *serve); });
@@ -91,7 +104,7 @@ void AddBrokerCommands(CommandLine& line) {
             Need::kRequired)
       .Example("tensorctl run -- python train.py", "A training script with a broker, nothing to set up")
       .Example("tensorctl run --capacity 4GiB -- ./loader --workers 4", "The same with 4 GiB")
-      .Run([run](Context&) { return Run(*run); });
+      .Run([run](Context& context) { return Run(context, *run); });
 }
 
 }  // namespace tensorbroker::cli

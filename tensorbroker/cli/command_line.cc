@@ -1,10 +1,14 @@
 #include "tensorbroker/cli/command_line.h"
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <charconv>
 #include <deque>
 #include <map>
 
+#include "tensorbroker/base/name.h"
 #include "tensorbroker/base/units.h"
 #include "tensorbroker/cli/text.h"
 
@@ -136,9 +140,13 @@ Command& Command::Time(const std::string& names, Duration* into, const std::stri
 }
 
 Command& Command::Number(const std::string& names, int64_t* into, const std::string& value,
-                         const std::string& help) {
-  CLI::Option* option = impl_->app->add_option(names, *into, help);
-  option->type_name(value);
+                         const std::string& help, int64_t most) {
+  impl_->Add(names, value, help, [into, most](const std::string& text) {
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *into);
+    if (error != std::errc() || end != text.data() + text.size() || *into < 1 || *into > most)
+      return InvalidArgumentError(fmt::format("{} is no number from 1 to {}", QuoteForMessage(text), most));
+    return OkStatus();
+  });
   return *this;
 }
 

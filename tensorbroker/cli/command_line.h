@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -42,7 +43,9 @@ class Command {
   Command& Bytes(const std::string& names, int64_t* into, const std::string& help);
   // `given`, where it is not null, says whether the option was there.
   Command& Time(const std::string& names, Duration* into, const std::string& help, bool* given = nullptr);
-  Command& Number(const std::string& names, int64_t* into, const std::string& value, const std::string& help);
+  // A whole number from 1 to `most`.
+  Command& Number(const std::string& names, int64_t* into, const std::string& value, const std::string& help,
+                  int64_t most = std::numeric_limits<int64_t>::max());
   Command& Describe(const std::string& paragraph);
   Command& Example(const std::string& line, const std::string& help);
   Command& Run(Runner runner);

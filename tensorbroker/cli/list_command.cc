@@ -1,6 +1,7 @@
 // tensorctl ls
 #include <fmt/format.h>
 
+#include <limits>
 #include <memory>
 
 #include "tensorbroker/cli/commands.h"
@@ -10,6 +11,7 @@
 #include "tensorbroker/cli/table.h"
 #include "tensorbroker/cli/text.h"
 #include "tensorbroker/client/inspector.h"
+#include "tensorbroker/tensor/dtype.h"
 
 namespace tensorbroker::cli {
 namespace {
@@ -24,6 +26,12 @@ struct ListArguments {
 const std::vector<std::string>& SortKeys() {
   static const std::vector<std::string> kKeys = {"name", "bytes", "age", "holders", "id"};  // as ListOrder
   return kKeys;
+}
+
+std::vector<std::string> DTypeNames() {
+  std::vector<std::string> names;
+  for (int i = 0; i < kNumDTypes; ++i) names.emplace_back(Name(static_cast<DType>(i)));
+  return names;
 }
 
 ListOrder OrderOf(const std::string& key) {
@@ -119,10 +127,11 @@ void AddListCommand(CommandLine& line) {
       .Flag("-r,--reverse", &arguments->reverse, "the other way round")
       .Bytes("--min-bytes", &arguments->filter.min_bytes,
              "only Storages of at least this size: 4096, 64KiB, 1.5GiB")
-      .Number("--holder", &arguments->filter.holder_pid, "PID", "only what this process holds")
+      .Number("--holder", &arguments->filter.holder_pid, "PID", "only what this process holds",
+              std::numeric_limits<int32_t>::max())
       .Choice("--state", &arguments->filter.state, "STATE",
               {"held", "named", "in-flight", "deleted", "quarantined"}, "only Storages in this state")
-      .Text("--dtype", &arguments->filter.dtype, "DTYPE", "only this element type: float32")
+      .Choice("--dtype", &arguments->filter.dtype, "DTYPE", DTypeNames(), "only this element type")
       .Example("tensorctl ls train/ --sort bytes", "What train/ holds, the largest first")
       .Example("tensorctl ls --state held --min-bytes 1GiB", "Large Storages that no name keeps")
       .Run([arguments](Context& context) { return List(context, *arguments); });

@@ -25,7 +25,7 @@ StatusOr<SourceKind> ParseSourceKind(std::string_view text) {
     if (text == Name(kind)) return kind;
   }
   return InvalidArgumentError(
-      fmt::format("memory \"{}\" is unknown: choose shm, memfd or hugetlbfs", QuoteForMessage(text)));
+      fmt::format("memory {} is unknown: choose shm, memfd or hugetlbfs", QuoteForMessage(text)));
 }
 
 }  // namespace tensorbroker

@@ -24,7 +24,7 @@ Status CheckInstance(std::string_view instance) {
   }
   if (good) return OkStatus();
   return InvalidArgumentError(
-      fmt::format("instance \"{}\": 1 to {} letters, digits, '-', '_' and '.', and no '.' first",
+      fmt::format("instance {}: 1 to {} letters, digits, '-', '_' and '.', and no '.' first",
                   QuoteForMessage(instance), kMaxInstanceBytes));
 }
 

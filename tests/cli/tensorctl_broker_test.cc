@@ -127,6 +127,23 @@ TEST_F(TensorctlBrokerTest, RunGivesTheCommandsExitCode) {
   EXPECT_EQ(Run({"run", "--", "/"}).code, 126);
 }
 
+TEST_F(TensorctlBrokerTest, WhatServeAndRunCannotStartIsAnErrorInJsonToo) {
+  const Result missing = Run({"--json", "run", "--", "no-such-command-here"});
+  EXPECT_EQ(missing.code, 127);
+  EXPECT_EQ(CheckAgainstSchema(missing.out, "error"), "") << missing.out;
+  EXPECT_THAT(missing.err, StartsWith("tensorctl: run: NOT_FOUND: no-such-command-here"));
+  const Result bogus = Run({"--json", "serve", "--bogus"});
+  EXPECT_EQ(bogus.code, 2);
+  EXPECT_EQ(CheckAgainstSchema(bogus.out, "error"), "") << bogus.out;
+  EXPECT_EQ(nlohmann::json::parse(bogus.out)["error"]["code"], "USAGE");
+  EXPECT_THAT(bogus.err, HasSubstr("--bogus"));
+  const Result refused = Run({"--json", "serve", "--instance", "../x"});
+  EXPECT_EQ(refused.code, 1);
+  EXPECT_EQ(CheckAgainstSchema(refused.out, "error"), "") << refused.out;
+  EXPECT_THAT(refused.err, HasSubstr("instance \"../x\": "));
+  EXPECT_THAT(Run({"serve", "--memory", "bogus"}).err, HasSubstr("memory \"bogus\" is unknown"));
+}
+
 TEST_F(TensorctlBrokerTest, RunHandsSignalsOn) {
   TensorctlProcess run({"run", "--", "sh", "-c", "echo ready; exec tail -f /dev/null"}, environment_);
   ASSERT_EQ(run.ReadLine(), "ready");
