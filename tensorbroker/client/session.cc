@@ -7,10 +7,12 @@
 
 #include <algorithm>
 #include <new>
+#include <string_view>
 #include <unordered_set>
 #include <utility>
 
 #include "tensorbroker/base/name.h"
+#include "tensorbroker/base/utf8.h"
 #include "tensorbroker/client/connection.h"
 #include "tensorbroker/client/fork.h"
 #include "tensorbroker/client/handle.h"
@@ -29,13 +31,18 @@ constexpr size_t kMaxLabelBytes = 64;
 Fd MakeWake() { return Fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)); }
 
 std::string LabelOf(const std::string& wanted) {
-  std::string label = wanted.empty() ? program_invocation_short_name : wanted;
-  if (label.size() > kMaxLabelBytes) {
-    size_t end = kMaxLabelBytes;
-    while (end > 0 && (static_cast<unsigned char>(label[end]) & 0xC0) == 0x80) --end;
-    label.resize(end);
+  if (!wanted.empty()) return std::string(Utf8Prefix(wanted, kMaxLabelBytes));
+  // A program's file may have any name, and a label no control character and no broken UTF-8.
+  std::string label;
+  std::string_view rest = program_invocation_short_name;
+  while (!rest.empty()) {
+    const size_t bytes = std::max<size_t>(DecodeUtf8(rest).bytes, 1);
+    const std::string_view character = rest.substr(0, bytes);
+    const bool good = DecodeUtf8(rest).bytes > 0 && !HasControlCharacters(character);
+    label += good ? character : "?";
+    rest.remove_prefix(bytes);
   }
-  return label;
+  return std::string(Utf8Prefix(label, kMaxLabelBytes));
 }
 
 }  // namespace

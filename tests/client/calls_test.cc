@@ -10,6 +10,19 @@
 namespace tensorbroker::testing {
 namespace {
 
+// A program's file may have any name.
+TEST(Calls, TheDefaultLabelIsTheProgramsNameMadeSafe) {
+  const auto broker = StartBroker();
+  std::string name = "tr\xc3\xa4in\n\x1b[2J\xff\xc3" + std::string(70, 'x');
+  char* const before = program_invocation_short_name;
+  program_invocation_short_name = name.data();
+  const StatusOr<Client> client = Client::Connect({.socket = broker->socket()});
+  program_invocation_short_name = before;
+  ASSERT_TRUE(client.ok()) << client.status();
+  EXPECT_EQ(Must(client->inspector().Sessions(false)).at(0).label,
+            "tr\xc3\xa4in??[2J??" + std::string(64 - 13, 'x'));
+}
+
 using ::testing::HasSubstr;
 
 TEST(Calls, ATensorIsFilledPublishedAndOpenedWithoutACopy) {
