@@ -157,7 +157,12 @@ StatusOr<std::shared_ptr<Segment>> FileSource::Claim(SegmentId id, int64_t size_
     TB_ASSIGN_OR_RETURN(where, Renew(where));
     fd = make_file(*where);
   }
-  if (!fd.valid()) return ExplainShortage(ErrnoStatus(errno, "make a Segment"), size_bytes);
+  if (!fd.valid()) {
+    const int err = errno;
+    const Status status = ErrnoStatus(err, fmt::format("the broker makes a Segment of {} bytes", size_bytes));
+    // Descriptors are short, not memory: the text says so, and how to have more.
+    return err == EMFILE || err == ENFILE ? status : ExplainShortage(status, size_bytes);
+  }
   // From here on the Segment owns the file: on an error its end removes it.
   const StatusOr<Reservation> reserved = fchmod(fd.get(), 0600) < 0
                                              ? ErrnoStatus(errno, "make a Segment private")

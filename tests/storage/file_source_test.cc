@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -97,6 +98,22 @@ TEST_F(FileSources, NothingIsLeftAfterACleanEnd) {
         << "refusing must not remove it";
   }
   EXPECT_TRUE(fs::is_empty(parent_.path()));
+}
+
+// What is short is named first: the tmpfs has room.
+TEST_F(FileSources, ABrokerOutOfDescriptorsDoesNotBlameTheMemory) {
+  const std::unique_ptr<SegmentSource> source = Open();
+  ASSERT_NE(source, nullptr);
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none{3, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  const Status status = source->Claim({7, 1}, 4096, {}).status();
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
+  EXPECT_THAT(Text(status), HasSubstr("Too many open files"));
+  EXPECT_THAT(Text(status), HasSubstr("ulimit -n"));
+  EXPECT_THAT(Text(status), Not(HasSubstr("tmpfs")));
 }
 
 // Case F8.
