@@ -10,7 +10,9 @@
 
 #include "tensorbroker/cli/text.h"
 #include "tensorbroker/client/inspector.h"
+#include "tensorbroker/ipc/peer.h"
 #include "tensorbroker/ipc/process.h"
+#include "tensorbroker/ipc/socket.h"
 
 extern char** environ;
 
@@ -41,12 +43,13 @@ Status Exec(std::vector<std::string> argv) {
 }
 
 StatusOr<Stopped> StopBroker(const Client& client, Duration timeout) {
-  TB_ASSIGN_OR_RETURN(const BrokerInfo info, client.inspector().Info());
-  // Before the request: a process that is gone already has no pidfd, and its pid may be another's.
-  const StatusOr<Fd> pidfd = PidfdOpen(info.pid);
-  const StatusOr<int32_t> pid = client.inspector().Stop();
-  if (!pid.ok()) return pid.status();
-  return Stopped{*pid, pidfd.ok() && PidfdWait(pidfd->get(), timeout)};
+  // By the kernel's word: the pid that the broker says may be another process's here (another pid namespace). Before the
+  // request: a process that is gone already has no pidfd.
+  TB_ASSIGN_OR_RETURN(const Fd socket, ConnectUnix(client.socket(), timeout));
+  const StatusOr<PeerIdentity> broker = IdentifyPeer(socket.get());
+  TB_ASSIGN_OR_RETURN(const int32_t pid, client.inspector().Stop());
+  if (!broker.ok()) return Stopped{pid, false};
+  return Stopped{broker->pid > 0 ? broker->pid : pid, PidfdWait(broker->pidfd.get(), timeout)};
 }
 
 Job::Job() {

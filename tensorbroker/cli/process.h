@@ -19,9 +19,9 @@ namespace tensorbroker::cli {
 Status Exec(std::vector<std::string> argv);
 
 struct Stopped {
-  int32_t pid = 0;
+  int32_t pid = 0;  // as this process sees it, where it can
   bool ended =
-      false;  // false: it still ran after the timeout, or its pid means nothing here (another pid namespace)
+      false;  // false: it still ran after the timeout, or the kernel does not say which process it is
 };
 
 // Asks the broker of `client` to end, and waits up to `timeout` for its process to be gone. Codes as Inspector::Stop.

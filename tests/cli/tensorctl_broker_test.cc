@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <chrono>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -96,6 +97,24 @@ TEST_F(TensorctlBrokerTest, ServeIsTheDaemonInTheForeground) {
   const Result info = Run({"info", "--json"});
   EXPECT_EQ(nlohmann::json::parse(info.out)["pid"], serve.pid()) << "no process in between";
   EXPECT_EQ(Run({"stop"}).code, 0);
+  EXPECT_EQ(serve.Wait().code, 0);
+}
+
+// The broker says pid 1, which is another process here, and does not end.
+TEST_F(TensorctlBrokerTest, StopWaitsForABrokerInAnotherPidNamespace) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root, for a pid namespace";
+  TensorctlProcess serve({"--pid", "--fork", "--kill-child", testing::DaemonPath(), "--socket", socket_,
+                          "--memory", "memfd", "--capacity", "64MiB"},
+                         environment_, Stdout::kPipe, "/usr/bin/unshare");
+  ASSERT_TRUE(testing::Eventually(std::chrono::seconds(30), [&] { return Run({"info"}).code == 0; }));
+  EXPECT_EQ(nlohmann::json::parse(Run({"info", "--json"}).out)["pid"], 1);
+  const auto before = std::chrono::steady_clock::now();
+  const Result stop = Run({"stop", "--json", "--timeout", "50s"});
+  EXPECT_LT(std::chrono::steady_clock::now() - before, std::chrono::seconds(25));
+  ASSERT_EQ(stop.code, 0) << stop.err;
+  const auto json = nlohmann::json::parse(stop.out);
+  EXPECT_EQ(json["ended"], true) << stop.out;
+  EXPECT_NE(json["pid"], 1);
   EXPECT_EQ(serve.Wait().code, 0);
 }
 
