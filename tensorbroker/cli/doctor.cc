@@ -37,6 +37,19 @@ std::string Who(int32_t pid, const std::string& label) {
 
 void CheckBroker(const Facts& facts, Findings& findings) {
   if (facts.broker) return;
+  if (facts.broker_silent) {
+    const int32_t pid = facts.silent_pid;
+    findings.push_back(
+        {"broker-silent", Severity::kError,
+         fmt::format("a broker is there and does not answer: it is stopped or overloaded{} ({})",
+                     pid > 0 ? fmt::format(", pid {}", pid) : "", Printable(facts.broker_error)),
+         pid > 0 ? fmt::format("look at the process: `ps -o stat,pcpu,cmd -p {0}`; where it is stopped (T), "
+                               "`kill -CONT {0}` "
+                               "lets it go on",
+                               pid)
+                 : "look at the broker's process; where it is stopped, SIGCONT lets it go on"});
+    return;
+  }
   findings.push_back(
       {"no-broker", Severity::kError, Printable(facts.broker_error),
        "start one: `tensorctl serve`, or name its socket by --socket or $TENSORBROKER_SOCKET"});

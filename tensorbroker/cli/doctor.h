@@ -47,6 +47,9 @@ struct Facts {
   // None: no broker answered, for the reason in `broker_error`.
   std::optional<BrokerInfo> broker;
   std::string broker_error;
+  // A process listens on the broker's socket and answered nothing; 0: none, or one whose pid cannot be seen from here.
+  bool broker_silent = false;
+  int32_t silent_pid = 0;
   std::vector<StorageRecord> storages;  // with holders
   std::vector<SessionRecord> sessions;  // with what each holds
   HostFacts host;

@@ -9,6 +9,8 @@
 #include "tensorbroker/cli/json.h"
 #include "tensorbroker/cli/text.h"
 #include "tensorbroker/client/inspector.h"
+#include "tensorbroker/client/locate.h"
+#include "tensorbroker/ipc/peer.h"
 
 namespace tensorbroker::cli {
 namespace {
@@ -23,6 +25,19 @@ Status AskBroker(const Context& context, Facts& facts) {
       {.holders = true}, [&](StorageRecord storage) { facts.storages.push_back(std::move(storage)); }));
   facts.broker = std::move(info);
   return OkStatus();
+}
+
+// Whether somebody listens where the broker should be, and who: a stopped process still has its socket.
+void LookForSilentBroker(const Context& context, Facts& facts) {
+  constexpr Duration kSoon = std::chrono::seconds(1);
+  for (const internal::SocketCandidate& candidate : internal::CandidateSockets(context.options().socket)) {
+    const StatusOr<Fd> socket = internal::ConnectToBroker(candidate, kSoon);
+    if (!socket.ok()) continue;
+    facts.broker_silent = true;
+    const StatusOr<PeerIdentity> peer = IdentifyPeer(socket->get());
+    if (peer.ok()) facts.silent_pid = peer->pid;
+    return;
+  }
 }
 
 std::string FindingText(const Finding& finding, const Console& console) {
@@ -46,9 +61,10 @@ StatusOr<int> Doctor(Context& context) {
   facts.now_unix_ns = Clock::Real().UnixNanos();
   if (const Status asked = AskBroker(context, facts); !asked.ok()) {
     facts.broker_error = CodeName(asked.code()) + ": " + std::string(Message(asked));
+    if (asked.code() == StatusCode::kDeadlineExceeded) LookForSilentBroker(context, facts);
   }
-  facts.host =
-      facts.broker ? GatherHostFacts(facts.broker->pid, facts.broker->uid) : GatherHostFacts(0, getuid());
+  facts.host = facts.broker ? GatherHostFacts(facts.broker->pid, facts.broker->uid)
+                            : GatherHostFacts(facts.silent_pid, getuid());
   const std::vector<Finding> findings = Diagnose(facts);
   const std::vector<std::string> checked = CheckedByDoctor(facts.broker.has_value());
   const bool failed = !findings.empty() && findings.front().severity == Severity::kError;

@@ -55,6 +55,21 @@ TEST(Doctor, NoBrokerIsAnErrorWithItsReason) {
   ExpectSays(finding.remedy, "tensorctl serve");
 }
 
+TEST(Doctor, ABrokerThatDoesNotAnswerIsNotMissing) {
+  Facts facts = Healthy();
+  facts.broker.reset();
+  facts.broker_error = "DEADLINE_EXCEEDED: Connect";
+  facts.broker_silent = true;
+  facts.silent_pid = 41;
+  const Finding finding = Only(facts);
+  EXPECT_EQ(finding.id, "broker-silent");
+  EXPECT_EQ(finding.severity, Severity::kError);
+  ExpectSays(finding.evidence, "stopped or overloaded, pid 41 (DEADLINE_EXCEEDED: Connect)");
+  ExpectSays(finding.remedy, "kill -CONT 41");
+  facts.silent_pid = 0;
+  ExpectSays(Only(facts).evidence, "stopped or overloaded (DEADLINE");
+}
+
 // Case C7, as an operator sees it.
 TEST(Doctor, ASmallShmIsAWarningOnlyWhereStoragesLieInIt) {
   Facts facts = Healthy();

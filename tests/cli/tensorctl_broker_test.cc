@@ -68,6 +68,19 @@ TEST_F(TensorctlBrokerTest, WithoutABrokerDoctorHasAnErrorAndStillLooksAtTheMach
   EXPECT_GE(json["checked"].size(), 5u);
 }
 
+TEST_F(TensorctlBrokerTest, DoctorTellsAStoppedBrokerFromNone) {
+  auto broker = testing::BrokerProcess::Start({"--memory", "memfd"});
+  ASSERT_TRUE(broker.ok()) << broker.status();
+  (*broker)->Pause();
+  const Result result = Run({"--socket", (*broker)->socket(), "--timeout", "500ms", "doctor", "--json"});
+  (*broker)->Resume();
+  EXPECT_EQ(result.code, 1);
+  EXPECT_EQ(CheckAgainstSchema(result.out, "doctor"), "") << result.out;
+  const auto finding = nlohmann::json::parse(result.out)["findings"][0];
+  EXPECT_EQ(finding["id"], "broker-silent");
+  EXPECT_THAT(finding["evidence"].get<std::string>(), HasSubstr("pid " + std::to_string((*broker)->pid())));
+}
+
 TEST_F(TensorctlBrokerTest, WrongUsageIsExitCode2OnOneLine) {
   for (const Words& words :
        {Words{}, Words{"frobnicate"}, Words{"ls", "--sort", "x"}, Words{"run", "true"}, Words{"put", "a"}}) {
