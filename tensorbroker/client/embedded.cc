@@ -6,15 +6,19 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "tensorbroker/base/ids.h"
 #include "tensorbroker/base/mutex.h"
 #include "tensorbroker/client/client.h"
 #include "tensorbroker/client/daemon_program.h"
+#include "tensorbroker/ipc/directory.h"
 #include "tensorbroker/ipc/process.h"
 
 namespace tensorbroker::internal {
@@ -42,6 +46,12 @@ struct RunningList {
 RunningList& AllRunning() {
   static auto* list = new RunningList;
   return *list;
+}
+
+bool Says(const std::vector<std::string>& arguments, std::string_view option) {
+  return std::any_of(arguments.begin(), arguments.end(), [option](const std::string& argument) {
+    return argument == option || argument.starts_with(std::string(option) + "=");
+  });
 }
 
 void End(const Running& broker) {
@@ -82,6 +92,10 @@ StatusOr<std::string> StartEmbedded(const EmbeddedOptions& options) {
     argv.insert(argv.end(), {"--capacity", std::to_string(options.capacity_bytes)});
   }
   argv.insert(argv.end(), options.arguments.begin(), options.arguments.end());
+  const bool configured = Says(options.arguments, "--config");
+  if (!configured && !Says(options.arguments, "--instance")) {
+    argv.insert(argv.end(), {"--instance", fmt::format("{}{:016x}", kEmbeddedInstance, RandomNonZero64())});
+  }
   StatusOr<StartedDaemon> daemon = StartDaemon(std::move(argv), log, kStartTimeout);
   if (!daemon.ok()) {
     std::error_code ignored;

@@ -5,12 +5,16 @@
 #include <sys/types.h>
 
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "tensorbroker/base/fd.h"
 #include "tensorbroker/base/status.h"
 
 namespace tensorbroker {
+
+// How the instance name of a broker begins that serves one process and its children: no broker of that name starts again.
+inline constexpr std::string_view kEmbeddedInstance = "embedded-";
 
 enum class Create : bool { kNo = false, kYes = true };
 

@@ -8,6 +8,9 @@
 
 #include <atomic>
 #include <cerrno>
+#include <ctime>
+#include <memory>
+#include <string_view>
 #include <utility>
 
 #include "tensorbroker/base/log.h"
@@ -22,6 +25,7 @@ namespace tensorbroker {
 namespace {
 
 constexpr char kLockName[] = "lock";
+constexpr time_t kStartSeconds = 10;  // at most, from a lock's file to the lock
 constexpr uint64_t kTmpfsMagic = 0x01021994;
 constexpr uint64_t kHugetlbfsMagic = 0x958458f6;
 constexpr std::string_view kRemoveIpc =
@@ -56,6 +60,18 @@ class InstanceDirectory {
     rmdir(path_.c_str());  // stays where someone left something in it
   }
 
+  // The directory of an embedded broker that has died; null where it lives, or may be about to.
+  static std::unique_ptr<InstanceDirectory> OfDeadEmbedded(const std::string& path) {
+    StatusOr<Fd> fd = OpenPrivateDirectory(path, 0700, Create::kNo);
+    struct stat info {};
+    if (!fd.ok() || fstatat(fd->get(), kLockName, &info, AT_SYMLINK_NOFOLLOW) != 0) return nullptr;
+    // A broker makes its lock's file, locks it and writes its pid, in this order.
+    if (info.st_size == 0 && time(nullptr) - info.st_mtime < kStartSeconds) return nullptr;
+    StatusOr<LockFile> lock = LockFile::Acquire(*fd, kLockName);
+    if (!lock.ok()) return nullptr;
+    return std::make_unique<InstanceDirectory>(path, *std::move(fd), *std::move(lock));
+  }
+
   int fd() const { return fd_.get(); }
   bool IsGone() const {
     struct stat info {};
@@ -69,6 +85,46 @@ class InstanceDirectory {
 };
 
 namespace {
+
+// Removes the files of our own naming form.
+StatusOr<SweepResult> RemoveSegments(int directory, const std::string& place) {
+  Fd copy(openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!copy.valid()) return ErrnoStatus(errno, fmt::format("look into {}", place));
+  const std::unique_ptr<DIR, int (*)(DIR*)> entries(fdopendir(copy.get()), &closedir);
+  if (entries == nullptr) return ErrnoStatus(errno, fmt::format("look into {}", place));
+  (void)copy.release();  // `entries` closes it
+  SweepResult result;
+  while (const dirent* entry = readdir(entries.get())) {
+    SegmentId id;
+    struct stat info {};
+    if (!ParseId(entry->d_name, &id).ok() || ToString(id) != entry->d_name) continue;
+    if (fstatat(directory, entry->d_name, &info, AT_SYMLINK_NOFOLLOW) < 0) continue;
+    if (!S_ISREG(info.st_mode) || info.st_uid != geteuid()) continue;
+    // Unlinked, not punched: a client of the dead broker may still read it.
+    if (unlinkat(directory, entry->d_name, 0) < 0) continue;
+    ++result.files;
+    result.bytes += static_cast<int64_t>(info.st_blocks) * 512;
+  }
+  return result;
+}
+
+// What killed embedded brokers of this uid left beside `place`: nobody else would ever remove it.
+void SweepDeadEmbedded(const std::string& place) {
+  const std::string parent = place.substr(0, place.rfind('/'));
+  const std::string prefix = fmt::format("tensorbroker-{}-{}", geteuid(), kEmbeddedInstance);
+  const std::unique_ptr<DIR, int (*)(DIR*)> entries(opendir(parent.c_str()), &closedir);
+  while (const dirent* entry = entries == nullptr ? nullptr : readdir(entries.get())) {
+    if (!std::string_view(entry->d_name).starts_with(prefix)) continue;
+    const std::string path = fmt::format("{}/{}", parent, entry->d_name);
+    if (path == place) continue;
+    const auto dead = InstanceDirectory::OfDeadEmbedded(path);
+    if (dead == nullptr) continue;
+    const StatusOr<SweepResult> swept = RemoveSegments(dead->fd(), path);
+    if (!swept.ok() || swept->files == 0) continue;
+    Log(LogLevel::kWarning, "swept",
+        {{"files", swept->files}, {"bytes", swept->bytes}, {"why", "an embedded broker died"}});
+  }
+}
 
 class FileSegment : public Segment {
  public:
@@ -216,24 +272,8 @@ std::string FileSource::Problem() const {
 
 StatusOr<SweepResult> FileSource::Sweep() {
   const std::shared_ptr<InstanceDirectory> where = directory();
-  Fd copy(openat(where->fd(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!copy.valid()) return ErrnoStatus(errno, fmt::format("look into {}", info_.place));
-  const std::unique_ptr<DIR, int (*)(DIR*)> entries(fdopendir(copy.get()), &closedir);
-  if (entries == nullptr) return ErrnoStatus(errno, fmt::format("look into {}", info_.place));
-  (void)copy.release();  // `entries` closes it
-  SweepResult result;
-  while (const dirent* entry = readdir(entries.get())) {
-    SegmentId id;
-    struct stat info {};
-    if (!ParseId(entry->d_name, &id).ok() || ToString(id) != entry->d_name) continue;
-    if (fstatat(where->fd(), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) < 0) continue;
-    if (!S_ISREG(info.st_mode) || info.st_uid != geteuid()) continue;
-    // Unlinked, not punched: a client of the dead broker may still read it.
-    if (unlinkat(where->fd(), entry->d_name, 0) < 0) continue;
-    ++result.files;
-    result.bytes += static_cast<int64_t>(info.st_blocks) * 512;
-  }
-  return result;
+  SweepDeadEmbedded(info_.place);
+  return RemoveSegments(where->fd(), info_.place);
 }
 
 std::shared_ptr<InstanceDirectory> FileSource::directory() const {

@@ -55,7 +55,8 @@ class SegmentSource {
   // was removed behind our back (logind's RemoveIPC does that at a user's last logout). Cheap.
   virtual std::string Problem() const = 0;
 
-  // Removes what a dead broker of this instance left: only files of our own naming form in our own directory.
+  // Removes what a dead broker of this instance left, and what dead embedded brokers of this uid left beside it: only files
+  // of our own naming form in our own directories. Gives what it found of this instance.
   // Called once, before the first Claim. Processes that map them keep their bytes.
   virtual StatusOr<SweepResult> Sweep() = 0;
 };

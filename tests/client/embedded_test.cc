@@ -55,6 +55,40 @@ TEST(Embedded, EndsWithAParentThatIsKilled) {
   EXPECT_FALSE(std::filesystem::exists(std::filesystem::path(socket).parent_path()));
 }
 
+TB_CHILD(EmbedsABrokerInShm) {
+  const Client client = Must(
+      Client::Embedded({.memory = "shm", .daemon = DaemonPath(), .arguments = {"--shm-dir", arguments[0]}}));
+  const Tensor tensor = Must(client.Full({16}, 2));
+  channel.Send(std::to_string(Must(client.inspector().Info()).pid));
+  channel.Receive();
+  return 0;
+}
+
+// No broker of that instance ever starts again.
+TEST(Embedded, WhatAKilledOneLeftGoesAtTheNextStart) {
+  std::string directory = "/dev/shm/tb-test-XXXXXX";
+  ASSERT_NE(mkdtemp(directory.data()), nullptr);
+  const auto instances = [&directory] {
+    int count = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(directory)) {
+      EXPECT_THAT(entry.path().filename().string(), HasSubstr("-embedded-"));
+      ++count;
+    }
+    return count;
+  };
+  for (int i = 0; i < 2; ++i) {
+    ChildProcess embedder = ChildProcess::Spawn("EmbedsABrokerInShm", {directory});
+    const std::string pid = embedder.Receive().value_or("0");
+    ASSERT_TRUE(Runs(pid));
+    EXPECT_EQ(instances(), 1);
+    if (i == 0) kill(std::stoi(pid), SIGKILL);
+    embedder.Send("exit");
+    EXPECT_EQ(embedder.Wait(), 0);
+    EXPECT_EQ(instances(), i == 0 ? 1 : 0);
+  }
+  std::filesystem::remove_all(directory);
+}
+
 TEST(Embedded, ADaemonThatIsNotThereOrDiesSaysSo) {
   const Status missing = Client::Embedded({.daemon = "/nonexistent/tensorbrokerd"}).status();
   EXPECT_EQ(missing.code(), StatusCode::kNotFound) << missing;

@@ -161,6 +161,34 @@ TEST_F(FileSources, TheNextBrokerSweepsItsOwnInstancesFilesOnly) {
   EXPECT_TRUE((*others)->OpenForGrant(Access::kReadWrite).ok());
 }
 
+TEST_F(FileSources, AnyBrokerSweepsWhatDeadEmbeddedOnesLeft) {
+  const std::string base = parent_ / ("tensorbroker-" + std::to_string(geteuid()) + "-");
+  for (const std::string instance : {"embedded-dead", "named"}) {
+    ASSERT_EQ(InChild([&] {
+                const std::unique_ptr<SegmentSource> source = Open(instance);
+                const auto kept = source->Claim({7, 1}, kMiB, {});
+                if (!kept.ok()) return 1;
+                new std::shared_ptr<Segment>(*kept);
+                return raise(SIGKILL);
+              }),
+              128 + SIGKILL);
+  }
+  const std::unique_ptr<SegmentSource> alive = Open("embedded-alive");
+  const auto segment = alive->Claim({9, 1}, kMiB, {});
+  ASSERT_TRUE(segment.ok());
+  // One that is about to take its lock.
+  fs::create_directory(base + "embedded-starts");
+  std::ofstream(base + "embedded-starts/lock").flush();
+  const std::unique_ptr<SegmentSource> source = Open();
+  const StatusOr<SweepResult> swept = source->Sweep();
+  ASSERT_TRUE(swept.ok());
+  EXPECT_EQ(swept->files, 0) << "of its own";
+  EXPECT_FALSE(fs::exists(base + "embedded-dead"));
+  EXPECT_TRUE(fs::exists(base + "named/" + ToString(SegmentId{7, 1}))) << "its next broker sweeps it";
+  EXPECT_TRUE(fs::exists(base + "embedded-starts/lock"));
+  EXPECT_TRUE((*segment)->OpenForGrant(Access::kReadWrite).ok());
+}
+
 // Case F7: what a client has mapped stays readable.
 TEST_F(FileSources, SweepingTakesNoBytesFromWhoeverMapsThem) {
   const std::string place = parent_ / ("tensorbroker-" + std::to_string(geteuid()) + "-a");
