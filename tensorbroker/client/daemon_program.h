@@ -24,7 +24,8 @@ struct StartedDaemon {
 };
 
 // Runs `argv` (argv[0] is a path) in a process group of its own, and waits until it serves. It ends with this process,
-// however that ends. Its stderr goes to `log`, a file that can be read as well; what failed has left no process.
+// however that ends. Its stderr goes to `log`, a file that can be read as well, from its offset on; what failed has left no
+// process.
 // kNotFound, kPermissionDenied  it cannot be started
 // kUnavailable                  it ended at its start: with its last words
 // kDeadlineExceeded             it was not ready in time: with its last words

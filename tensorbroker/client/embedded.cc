@@ -1,5 +1,6 @@
 #include "tensorbroker/client/embedded.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -27,6 +28,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr off_t kLogBytes = 64 << 10;
 constexpr Duration kStartTimeout = std::chrono::seconds(10);
 constexpr Duration kEndTimeout = std::chrono::seconds(2);
 
@@ -46,6 +48,17 @@ struct RunningList {
 RunningList& AllRunning() {
   static auto* list = new RunningList;
   return *list;
+}
+
+// For the last words of a broker that cannot start, and for people (/proc/PID/fd/2): it never grows, so that a broker which
+// logs for weeks takes no memory. What comes when it is full is lost.
+StatusOr<Fd> MakeLog() {
+  Fd log(memfd_create("tensorbrokerd-log", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!log.valid() || ftruncate(log.get(), kLogBytes) != 0 ||
+      fcntl(log.get(), F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK) != 0) {
+    return ErrnoStatus(errno, "Embedded: make the broker's log");
+  }
+  return log;
 }
 
 bool Says(const std::vector<std::string>& arguments, std::string_view option) {
@@ -78,8 +91,7 @@ void EndAll() {
 StatusOr<std::string> StartEmbedded(const EmbeddedOptions& options) {
   const StatusOr<std::string> program = FindDaemon(options.daemon);
   if (!program.ok()) return Annotate(program.status(), "Embedded");
-  const Fd log(memfd_create("tensorbrokerd-log", MFD_CLOEXEC));
-  if (!log.valid()) return ErrnoStatus(errno, "Embedded: memfd_create");
+  TB_ASSIGN_OR_RETURN(const Fd log, MakeLog());
 
   const char* temp = std::getenv("TMPDIR");
   std::string directory =
@@ -95,6 +107,9 @@ StatusOr<std::string> StartEmbedded(const EmbeddedOptions& options) {
   const bool configured = Says(options.arguments, "--config");
   if (!configured && !Says(options.arguments, "--instance")) {
     argv.insert(argv.end(), {"--instance", fmt::format("{}{:016x}", kEmbeddedInstance, RandomNonZero64())});
+  }
+  if (!configured && !Says(options.arguments, "--log-level")) {
+    argv.insert(argv.end(), {"--log-level", "warning"});
   }
   StatusOr<StartedDaemon> daemon = StartDaemon(std::move(argv), log, kStartTimeout);
   if (!daemon.ok()) {

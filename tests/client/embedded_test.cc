@@ -4,6 +4,8 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <optional>
 
 #include "tests/client/connect.h"
 
@@ -53,6 +55,41 @@ TEST(Embedded, EndsWithAParentThatIsKilled) {
   EXPECT_TRUE(Eventually(5s, [&] { return !Runs(pid); }));
   EXPECT_TRUE(Eventually(5s, [&] { return !std::filesystem::exists(socket); }));
   EXPECT_FALSE(std::filesystem::exists(std::filesystem::path(socket).parent_path()));
+}
+
+// Where the broker's log stands, and the memory it takes at most.
+int64_t LogOffset(int32_t pid) {
+  std::ifstream info("/proc/" + std::to_string(pid) + "/fdinfo/2");
+  std::string word;
+  int64_t pos = -1;
+  info >> word >> pos;
+  return pos;
+}
+
+TB_CHILD(EmbedsAQuietBroker) {
+  const Client client = Must(Client::Embedded({.daemon = DaemonPath()}));
+  return LogOffset(Must(client.inspector().Info()).pid) == 0 ? 0 : 1;
+}
+
+TB_CHILD(EmbedsATalkativeBroker) {
+  std::optional<Client> client =
+      Must(Client::Embedded({.daemon = DaemonPath(), .arguments = {"--log-level=debug"}}));
+  const std::string socket(client->socket());
+  const int32_t pid = Must(client->inspector().Info()).pid;
+  EXPECT_GT(LogOffset(pid), 0);
+  for (int i = 0; i < 300; ++i) {  // a session each, and two lines
+    client.reset();
+    client = Must(Client::Connect({.socket = socket, .label = std::string(64, 'x')}));
+  }
+  EXPECT_GT(LogOffset(pid), 63 << 10) << "it is full";
+  EXPECT_EQ(std::filesystem::file_size("/proc/" + std::to_string(pid) + "/fd/2"), 64u << 10);
+  Must(client->Empty({1}));
+  return 0;
+}
+
+TEST(Embedded, ItsLogIsQuietAndTakesNoMoreMemoryThanItsSize) {
+  EXPECT_EQ(ChildProcess::Spawn("EmbedsAQuietBroker").Wait(), 0);
+  EXPECT_EQ(ChildProcess::Spawn("EmbedsATalkativeBroker").Wait(), 0);
 }
 
 TB_CHILD(EmbedsABrokerInShm) {
