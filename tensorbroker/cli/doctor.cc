@@ -68,6 +68,19 @@ void CheckShm(const Facts& facts, Findings& findings) {
                       "--memory=memfd, which it does not bind"});
 }
 
+void CheckLeftovers(const Facts& facts, Findings& findings) {
+  for (const Leftover& left : facts.host.leftovers) {
+    findings.push_back(
+        {"dead-instance", Severity::kAdvice,
+         fmt::format("{} has {} in {} file{} of a broker that has died", Printable(left.directory),
+                     HumanBytes(left.bytes), left.files, left.files == 1 ? "" : "s"),
+         fmt::format(
+             "the next broker of that instance (of an embedded one: any broker of this user in shm) removes "
+             "them as it starts, or `rm -r {}` does: processes that map them keep the bytes",
+             Printable(left.directory))});
+  }
+}
+
 void CheckRemoveIpc(const Facts& facts, Findings& findings) {
   const HostFacts& host = facts.host;
   if (!host.remove_ipc.value_or(false) || host.uid_is_system || host.uid_lingers) return;
@@ -287,8 +300,9 @@ std::string_view Name(Severity severity) {
 
 std::vector<Finding> Diagnose(const Facts& facts) {
   Findings findings;
-  for (const auto check : {CheckBroker, CheckCapacity, CheckShm, CheckRemoveIpc, CheckDescriptors, CheckMaps,
-                           CheckHoards, CheckSmallViews, CheckInFlight, CheckSwap, CheckHugePages}) {
+  for (const auto check :
+       {CheckBroker, CheckCapacity, CheckShm, CheckLeftovers, CheckRemoveIpc, CheckDescriptors, CheckMaps,
+        CheckHoards, CheckSmallViews, CheckInFlight, CheckSwap, CheckHugePages}) {
     check(facts, findings);
   }
   std::stable_sort(findings.begin(), findings.end(),
@@ -297,10 +311,14 @@ std::vector<Finding> Diagnose(const Facts& facts) {
 }
 
 std::vector<std::string> CheckedByDoctor(bool with_broker) {
-  std::vector<std::string> checked = {
-      "that a broker answers",        "the size of /dev/shm", "logind's RemoveIPC",
-      "file descriptor limits",       "vm.max_map_count",     "swap",
-      "huge pages for large Storages"};
+  std::vector<std::string> checked = {"that a broker answers",
+                                      "the size of /dev/shm",
+                                      "what dead brokers left there",
+                                      "logind's RemoveIPC",
+                                      "file descriptor limits",
+                                      "vm.max_map_count",
+                                      "swap",
+                                      "huge pages for large Storages"};
   if (with_broker) {
     for (const char* what : {"the capacity in use", "free bytes of the file system", "quarantined bytes",
                              "the broker's warnings", "small views that keep large Storages",

@@ -26,6 +26,13 @@ struct Finding {
   friend bool operator==(const Finding&, const Finding&) = default;
 };
 
+// Segments' files whose broker has died.
+struct Leftover {
+  std::string directory;
+  int64_t files = 0;
+  int64_t bytes = 0;
+};
+
 // What the machine says. A value that could not be read is empty, and its rules are silent.
 struct HostFacts {
   std::optional<int64_t> shm_size_bytes;  // of /dev/shm
@@ -40,6 +47,7 @@ struct HostFacts {
   std::optional<int64_t> max_map_count;    // vm.max_map_count
   std::string shmem_huge_pages;            // the chosen word of shmem_enabled: "never"
   std::string shm_mount_huge_pages;        // the mount's huge= option; empty: none
+  std::vector<Leftover> leftovers;         // in /dev/shm, of the broker's uid
 };
 
 // All that the rules look at.

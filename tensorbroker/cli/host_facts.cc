@@ -1,12 +1,19 @@
 #include "tensorbroker/cli/host_facts.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <string>
 #include <string_view>
 
+#include "tensorbroker/base/fd.h"
+#include "tensorbroker/base/ids.h"
 #include "tensorbroker/ipc/logind.h"
 #include "tensorbroker/ipc/mounts.h"
 #include "tensorbroker/ipc/process.h"
@@ -24,7 +31,40 @@ std::string MountHugeOption(std::string_view directory) {
   return option;
 }
 
+// Whether a broker holds the lock of the instance in `directory`. A shared lock is asked for, and given back at once.
+bool IsLocked(const std::string& directory) {
+  const Fd lock(open((directory + "/lock").c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  return lock.valid() && flock(lock.get(), LOCK_SH | LOCK_NB) != 0;
+}
+
 }  // namespace
+
+std::vector<Leftover> FindLeftovers(const std::string& directory, uint32_t uid) {
+  namespace fs = std::filesystem;
+  const std::string prefix = fmt::format("tensorbroker-{}-", uid);
+  std::vector<Leftover> found;
+  std::error_code error;
+  for (fs::directory_iterator at(directory, error), end; !error && at != end; at.increment(error)) {
+    struct stat info {};
+    if (!at->path().filename().string().starts_with(prefix)) continue;
+    if (lstat(at->path().c_str(), &info) != 0 || !S_ISDIR(info.st_mode) || info.st_uid != uid) continue;
+    Leftover left{at->path().string()};
+    std::error_code inside;
+    for (fs::directory_iterator file(at->path(), inside); !inside && file != end; file.increment(inside)) {
+      SegmentId id;
+      if (!ParseId(file->path().filename().string(), &id).ok()) continue;
+      if (lstat(file->path().c_str(), &info) != 0 || !S_ISREG(info.st_mode)) continue;
+      ++left.files;
+      left.bytes += static_cast<int64_t>(info.st_blocks) * 512;
+    }
+    // Looked at last: a broker that ends meanwhile has removed its files before its lock.
+    if (left.files > 0 && !IsLocked(left.directory) && fs::exists(left.directory, inside))
+      found.push_back(std::move(left));
+  }
+  std::sort(found.begin(), found.end(),
+            [](const Leftover& a, const Leftover& b) { return a.bytes > b.bytes; });
+  return found;
+}
 
 HostFacts GatherHostFacts(int32_t broker_pid, uint32_t broker_uid) {
   HostFacts facts;
@@ -37,6 +77,7 @@ HostFacts GatherHostFacts(int32_t broker_pid, uint32_t broker_uid) {
   if (statvfs("/dev/shm", &shm) == 0) {
     facts.shm_size_bytes = static_cast<int64_t>(shm.f_blocks) * static_cast<int64_t>(shm.f_frsize);
   }
+  facts.leftovers = FindLeftovers("/dev/shm", broker_uid);
   facts.remove_ipc = RemoveIpc();
   facts.uid_is_system = IsSystemUser(broker_uid);
   facts.uid_lingers = Lingers(broker_uid);

@@ -83,6 +83,15 @@ TEST(Doctor, ASmallShmIsAWarningOnlyWhereStoragesLieInIt) {
   ExpectSays(finding.remedy, "--memory=memfd");
 }
 
+TEST(Doctor, WhatADeadBrokerLeftIsAdviceWithItsDirectoryAndSize) {
+  Facts facts = Healthy();
+  facts.host.leftovers = {{"/dev/shm/tensorbroker-0-train", 3, 12 * kMiB}};
+  EXPECT_EQ(Only(facts).id, "dead-instance");
+  EXPECT_EQ(Only(facts).severity, Severity::kAdvice);
+  ExpectSays(Only(facts).evidence, "/dev/shm/tensorbroker-0-train has 12.0 MiB in 3 files");
+  ExpectSays(Only(facts).remedy, "rm -r /dev/shm/tensorbroker-0-train");
+}
+
 TEST(Doctor, RemoveIpcThreatensOnlyFilesOfALoginUser) {
   Facts facts = Healthy();
   facts.broker->memory = "shm";
