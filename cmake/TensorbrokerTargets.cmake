@@ -28,7 +28,7 @@ function(tb_precompile target headers)
   if(NOT TARGET ${pch})
     add_library(${pch} OBJECT ${PROJECT_SOURCE_DIR}/cmake/pch/empty.cc)
     target_precompile_headers(${pch} PRIVATE ${PROJECT_SOURCE_DIR}/cmake/pch/${headers}.h)
-    target_link_libraries(${pch} PRIVATE fmt::fmt absl::statusor)
+    target_link_libraries(${pch} PRIVATE fmt::fmt absl::statusor Threads::Threads)
     if(headers STREQUAL tests)
       target_link_libraries(${pch} PRIVATE GTest::gtest GTest::gmock)
       separate_arguments(flags NATIVE_COMMAND "${TENSORBROKER_TEST_FLAGS}")
@@ -41,7 +41,7 @@ function(tb_precompile target headers)
       target_compile_options(${pch} PRIVATE "SHELL:-Xclang -fno-pch-timestamp")  # for ccache
     endif()
   endif()
-  target_link_libraries(${target} PRIVATE fmt::fmt)  # its definitions must be those of the precompiled headers
+  target_link_libraries(${target} PRIVATE fmt::fmt Threads::Threads)  # their flags must be those of the precompiled headers
   target_precompile_headers(${target} REUSE_FROM ${pch})
 endfunction()
 
