@@ -6,6 +6,8 @@
 #include <charconv>
 #include <cstdlib>
 
+#include "tensorbroker/base/name.h"
+
 namespace tensorbroker {
 namespace {
 
@@ -33,7 +35,7 @@ std::string FormatId(uint64_t epoch, uint64_t serial) { return fmt::format("{:01
 
 Status ParseId(std::string_view text, uint64_t& epoch, uint64_t& serial) {
   const Status malformed = InvalidArgumentError(
-      fmt::format("\"{}\" is not an id: ids look like 9f3a61c204d7be15-42", text.substr(0, 64)));
+      fmt::format("{} is not an id: ids look like 9f3a61c204d7be15-42", QuoteForMessage(text)));
   if (text.size() < kEpochDigits + 2 || text[kEpochDigits] != '-') return malformed;
   const char* const begin = text.data();
   const char* const end = begin + text.size();

@@ -11,6 +11,7 @@
 #include <mutex>
 
 #include "tensorbroker/base/name.h"
+#include "tensorbroker/base/utf8.h"
 
 namespace tensorbroker {
 namespace {
@@ -67,7 +68,7 @@ class LockedLogger {
       ++lost_;
       return;
     }
-    line = line.substr(0, kMaxLineBytes);
+    line = Utf8Prefix(line, kMaxLineBytes);
     logger_.log(ToSpdlog(level), spdlog::string_view_t(line.data(), line.size()));
   }
 
@@ -83,10 +84,14 @@ class LockedLogger {
   uint64_t lost_ = 0;  // lines since stderr took the last one
 };
 
+// A peer's text may hold what a terminal obeys: control characters, C1 too, and bytes that are no UTF-8.
 bool NeedsQuotes(std::string_view value) {
-  if (value.empty()) return true;
-  for (const char c : value) {
-    if (static_cast<unsigned char>(c) <= ' ' || c == '"' || c == '\\' || c == '=' || c == 0x7F) return true;
+  if (value.empty() || value.find_first_of(" \"\\=") != std::string_view::npos) return true;
+  if (HasControlCharacters(value)) return true;
+  for (size_t at = 0; at < value.size();) {
+    const CodePoint c = DecodeUtf8(value.substr(at));
+    if (c.bytes == 0) return true;
+    at += c.bytes;
   }
   return false;
 }

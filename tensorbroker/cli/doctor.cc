@@ -138,7 +138,7 @@ void CheckMaps(const Facts& facts, Findings& findings) {
   }
 }
 
-// Case H6: a small view keeps a large Storage alive.
+// A small view keeps a large Storage alive.
 void CheckSmallViews(const Facts& facts, Findings& findings) {
   for (const StorageRecord& storage : facts.storages) {
     if (storage.size_bytes <= kLargeStorageBytes || storage.names.empty()) continue;

@@ -79,6 +79,10 @@ StatusOr<pid_t> Spawn(std::vector<std::string>& argv, int log, std::initializer_
   const int error = posix_spawn(&pid, pointers[0], &actions, &attributes, pointers.data(), environ);
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
+  if (error == EAGAIN) {
+    return ResourceExhaustedError(
+        fmt::format("posix_spawn {}: no process is left to this user (`ulimit -u`) or cgroup", argv[0]));
+  }
   if (error != 0) return ErrnoStatus(error, "posix_spawn " + argv[0]);
   return pid;
 }

@@ -252,11 +252,11 @@ StatusOr<OpenedTensor> Session::Import(std::string_view handle, TimePoint deadli
     return grant.status();
   }
   if (const Status fits = CheckFits(transfer.header, grant->size_bytes);
-      !fits.ok() || grant->storage != transfer.storage) {
+      !fits.ok() || grant->storage != transfer.storage || grant->device != transfer.header.device()) {
     Abandon(call_id);
     return InvalidArgumentError(fmt::format("Import: the handle does not fit Storage {}: {}",
                                             ToString(transfer.storage),
-                                            fits.ok() ? "the broker gave another one" : Message(fits)));
+                                            fits.ok() ? "the broker has another one" : Message(fits)));
   }
   TB_ASSIGN_OR_RETURN(std::shared_ptr<HeldStorage> held, Take(*grant, transfer.access, true, deadline));
   return OpenedTensor{std::move(held), std::move(transfer.header)};

@@ -10,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "tensorbroker/base/log.h"
 #include "tensorbroker/client/fork.h"
 #include "tensorbroker/client/session.h"
 

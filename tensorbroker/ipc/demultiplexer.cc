@@ -57,7 +57,6 @@ struct Demultiplexer::State : std::enable_shared_from_this<Demultiplexer::State>
   std::unordered_map<int, Pending> pending;
   std::unordered_map<uid_t, size_t> pending_of;
   EventLoop::TimerId resume = 0;
-  bool warned = false;
   TimePoint next_refusal_line;
   uint64_t refused_without_line = 0;
 };
@@ -105,9 +104,7 @@ void Demultiplexer::State::Accept() {
 }
 
 void Demultiplexer::State::RefuseForLackOfFds() {
-  if (!std::exchange(warned, true)) {
-    Log(LogLevel::kWarning, "connection_refused", {{"cause", Message(ErrnoStatus(EMFILE, "accept"))}});
-  }
+  LogRefused(Message(ErrnoStatus(EMFILE, "accept")));
   if (!spare.valid()) {
     spare = OpenSpare();
     if (!spare.valid()) PauseAccepting();

@@ -5,6 +5,7 @@
 
 #include "tensorbroker/base/log.h"
 #include "tensorbroker/base/name.h"
+#include "tensorbroker/base/utf8.h"
 #include "tensorbroker/base/version.h"
 #include "tensorbroker/server/broker.h"
 #include "tensorbroker/server/broker_internal.h"
@@ -39,7 +40,7 @@ StatusOr<OpenedSession> Broker::OpenSession(Connection& connection, uint32_t pro
        {"pid", session->peer->pid},
        {"uid", session->peer->uid},
        {"label", session->label},
-       {"client", client_version.substr(0, 32)}});
+       {"client", Utf8Prefix(client_version, 32)}});
   OpenedSession opened;
   opened.id = session->id;
   opened.token = session->token;

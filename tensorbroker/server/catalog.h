@@ -39,7 +39,7 @@ struct Binding {
   int64_t expires_unix_ns = 0;
 };
 
-// Decision 15's rules. Who asks is `uid` and `session`; `alive` tells whether a publisher's session still lives.
+// The rules of docs/guide/concepts.md, "Names". Who asks is `uid` and `session`; `alive` tells whether a publisher's session still lives.
 // Thread-compatible: the Broker's lock guards it.
 class Catalog {
  public:

@@ -54,6 +54,18 @@ TEST(LogTest, ALineHoldsItsFields) {
   EXPECT_THAT(pipe.Read(), HasSubstr("warning event key=\"two words\" count=3\n"));
 }
 
+TEST(LogTest, WhatATerminalObeysIsEscaped) {
+  PipedStderr pipe;
+  Log(LogLevel::kError, "event",
+      {{"c1",
+        "\xc2\x9b"
+        "31m"},
+       {"broken", "\xff"},
+       {"plain", "\xc3\xa9t\xc3\xa9"}});
+  const std::string text = pipe.Read();
+  EXPECT_THAT(text, HasSubstr("c1=\"\\xc2\\x9b31m\" broken=\"\\xff\" plain=\xc3\xa9t\xc3\xa9\n"));
+}
+
 TEST(LogTest, AStderrThatNobodyReadsStopsNobody) {
   PipedStderr pipe;
   pipe.Fill();
